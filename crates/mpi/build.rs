@@ -201,9 +201,10 @@ fn main() {
     write("stubs.rs", stubs(&functions, &implemented));
     write("signatures.rs", signatures(&functions, &written));
 
-    // rustc exports from a cdylib what it knows of, through a version script of its own; the weak aliases, which
-    // are assembled, need a second one. LLD, rustc's linker on x86-64 Linux, merges the two; GNU ld refuses a
-    // second anonymous script, so other targets get a second Rust function for each name instead (boundary.rs).
+    // rustc exports from a cdylib what it knows of, through a version script of its own; the weak aliases,
+    // which are assembled, need a second one. LLD, rustc's linker on x86-64 Linux, merges the two; GNU ld
+    // refuses a second anonymous script, so other targets get a second Rust function for each name instead
+    // (boundary.rs).
     let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
     if target("OS") == "linux" && target("ARCH") == "x86_64" {
         println!("cargo::rustc-cfg=weak_alias");

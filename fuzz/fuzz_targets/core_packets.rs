@@ -1,4 +1,5 @@
-//! A process whose peers send whatever they like, on rails that come and go: it may cut a peer off, and nothing else.
+//! A process whose peers send whatever they like, on rails that come and go: it may cut a peer off, and
+//! nothing else.
 #![no_main]
 
 use ayatori_core::buffer::{Buffer, Payload, Piece};

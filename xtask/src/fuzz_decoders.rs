@@ -1,5 +1,6 @@
-//! `cargo xtask fuzz-decoders`: libFuzzer on everything that reads bytes from outside (`fuzz/`, laid out as cargo-fuzz wants
-//! it). Needs nightly and a C++ compiler, and nothing installed: the flags are those that cargo-fuzz gives.
+//! `cargo xtask fuzz-decoders`: libFuzzer on everything that reads bytes from outside (`fuzz/`, laid out as
+//! cargo-fuzz wants it). Needs nightly and a C++ compiler, and nothing installed: the flags are those that
+//! cargo-fuzz gives.
 
 use std::fs;
 use std::path::Path;

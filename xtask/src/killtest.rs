@@ -1,9 +1,9 @@
 //! `cargo xtask killtest`: a rank is killed at a random moment, hundreds of times.
 //!
-//! Each run starts `build/killtest/victim` (all kinds of traffic, for ever) on 2 to 8 ranks, waits a random time, kills
-//! one rank with SIGKILL and asks four things: the launcher ends, it says which rank it was, no process of the job is left,
-//! and nothing new of ours is left in /dev/shm. How soon it ends is a bound: the share of runs that met it is
-//! printed. The seed of a failing run is printed; `--seed` replays it.
+//! Each run starts `build/killtest/victim` (all kinds of traffic, for ever) on 2 to 8 ranks, waits a random
+//! time, kills one rank with SIGKILL and asks four things: the launcher ends, it says which rank it was, no
+//! process of the job is left, and nothing new of ours is left in /dev/shm. How soon it ends is a bound: the
+//! share of runs that met it is printed. The seed of a failing run is printed; `--seed` replays it.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! `cargo xtask lab-test`: the planner's promises on real Linux bridges, by `ayatori lab --verify` (docs/lab.md).
+//! `cargo xtask lab-test`: the planner's promises on real Linux bridges, by `ayatori lab --verify`
+//! (docs/lab.md).
 
 use std::process::Command;
 use std::time::Instant;
@@ -20,7 +21,8 @@ pub(crate) struct Options {
     if_possible: bool,
 }
 
-/// A machine, the hosts at each of its switches, and a line in the place of its own, or added to its `[plan]`.
+/// A machine, the hosts at each of its switches, and a line in the place of its own, or added to its
+/// `[plan]`.
 type Case = (&'static str, u32, &'static str);
 const SMALL: [Case; 1] = [("lab-torus", 2, "")];
 const LARGE: [Case; 11] = [
@@ -122,8 +124,8 @@ fn has_kernel() -> bool {
     roots.iter().flatten().any(has_image)
 }
 
-/// The machine's description with so many hosts at each switch, and a line in the place of the one with the same key or
-/// at the end, in its last section, `[plan]`.
+/// The machine's description with so many hosts at each switch, and a line in the place of the one with the
+/// same key or at the end, in its last section, `[plan]`.
 fn described(name: &str, hosts: u32, option: &str) -> Result<std::path::PathBuf> {
     let source = paths::root().join(format!("machines/{name}.toml"));
     let text =

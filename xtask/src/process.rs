@@ -1,7 +1,7 @@
 //! Starting programs: always with a time limit, and with everything they started ended afterwards.
 //!
-//! A program runs in a process group of its own. At the limit the group gets SIGTERM (a launcher then ends its ranks),
-//! two seconds later SIGKILL.
+//! A program runs in a process group of its own. At the limit the group gets SIGTERM (a launcher then ends
+//! its ranks), two seconds later SIGKILL.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -19,7 +19,8 @@ use nix::unistd::Pid;
 /// Process groups under way, for `end_all_on_signal`.
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// Makes Ctrl-C and SIGTERM end what we started before they end us: it runs in groups of its own and would not notice.
+/// Makes Ctrl-C and SIGTERM end what we started before they end us: it runs in groups of its own and would
+/// not notice.
 ///
 /// # Errors
 /// The handler cannot be installed.

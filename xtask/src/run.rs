@@ -1,5 +1,6 @@
-//! `cargo xtask run`: the main job. Builds everything, compiles two MPI programs with our `mpicc` and runs them with
-//! `ayatori run`: a heat equation checked against its serial solution, and a ping-pong beside the machine's raw limits.
+//! `cargo xtask run`: the main job. Builds everything, compiles two MPI programs with our `mpicc` and runs
+//! them with `ayatori run`: a heat equation checked against its serial solution, and a ping-pong beside the
+//! machine's raw limits.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Checks that were skipped, and why. Each is a line in a file, so that tests in other processes can add theirs; runners
-//! print all at their end, and fail under `--strict`.
+//! Checks that were skipped, and why. Each is a line in a file, so that tests in other processes can add
+//! theirs; runners print all at their end, and fail under `--strict`.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -144,8 +144,8 @@ fn once(options: &Options) -> Result<()> {
     steps.close().and(skipped)
 }
 
-/// Builds the tests and, beside them, the library and the command that the conformance programs use: each of the two
-/// builds has stretches in which one crate alone is compiled.
+/// Builds the tests and, beside them, the library and the command that the conformance programs use: each of
+/// the two builds has stretches in which one crate alone is compiled.
 fn build(is_compact: bool) -> Result<()> {
     let mut release = stage::cargo_build();
     release.arg("--quiet");

@@ -1,7 +1,7 @@
 //! `cargo xtask why-test`: jobs that hang, each in its own way, and what `ayatori why` says of them.
 //!
-//! Each case starts `conformance/c/why/stuck.c`, asks until the job is where it is to be, and looks for the words of the
-//! verdict. The last case asks a job that works, again and again: nothing it sends may be lost.
+//! Each case starts `conformance/c/why/stuck.c`, asks until the job is where it is to be, and looks for the
+//! words of the verdict. The last case asks a job that works, again and again: nothing it sends may be lost.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

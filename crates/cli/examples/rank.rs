@@ -1,4 +1,5 @@
-//! The smallest program that `ayatori run` can start: it speaks PMI-1 and does one thing. The launcher's tests use it.
+//! The smallest program that `ayatori run` can start: it speaks PMI-1 and does one thing. The launcher's
+//! tests use it.
 //!
 //! `ayatori run -n 4 target/debug/examples/rank hello`
 

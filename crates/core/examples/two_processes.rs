@@ -1,4 +1,5 @@
-//! Two processes of one job in one thread. Each has a device; the devices are joined by two queues of packets.
+//! Two processes of one job in one thread. Each has a device; the devices are joined by two queues of
+//! packets.
 
 use ayatori_core::Process;
 use ayatori_core::buffer::{Buffer, Payload, Piece};

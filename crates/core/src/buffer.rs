@@ -6,15 +6,18 @@
 //!
 //! # Why that is sound
 //!
-//! * *No dangling address.* [`Buffer::from_raw_parts`] makes its caller vouch for the memory as long as anybody uses the
-//!   buffer or a copy. Copies have few holders: the core forgets its own with the request, a device with the operation
-//!   that it was given one for (see [`Device`](crate::device::Device)). What [`Buffer::leaked`] gives is never freed.
-//! * *No data race.* A buffer is neither `Send` nor `Sync`, nor is the [`Process`](crate::Process) that holds it. Who moves
-//!   one to another thread all the same says so by `unsafe`, with the reason (`ayatori-mpi`: its gate).
-//! * *No reference beside a write.* What is public here copies by address, as C's `memmove`, and needs nobody's word that
-//!   memory is not shared. References to memory exist within this crate only, for the length of a reduction, of a copy,
-//!   or of one call of [`Device::send`](crate::device::Device::send), to which they are lent: a device writes to no buffer
-//!   during that call. This last rule is the one thing here that is neither checked nor behind `unsafe`.
+//! * *No dangling address.* [`Buffer::from_raw_parts`] makes its caller vouch for the memory as long as
+//!   anybody uses the buffer or a copy. Copies have few holders: the core forgets its own with the request, a
+//!   device with the operation that it was given one for (see [`Device`](crate::device::Device)). What
+//!   [`Buffer::leaked`] gives is never freed.
+//! * *No data race.* A buffer is neither `Send` nor `Sync`, nor is the [`Process`](crate::Process) that holds
+//!   it. Who moves one to another thread all the same says so by `unsafe`, with the reason (`ayatori-mpi`:
+//!   its gate).
+//! * *No reference beside a write.* What is public here copies by address, as C's `memmove`, and needs
+//!   nobody's word that memory is not shared. References to memory exist within this crate only, for the
+//!   length of a reduction, of a copy, or of one call of [`Device::send`](crate::device::Device::send), to
+//!   which they are lent: a device writes to no buffer during that call. This last rule is the one thing here
+//!   that is neither checked nor behind `unsafe`.
 //!
 //! A buffer may be *virtual*: a length and no memory. A simulation of 12,288 ranks that send 4 MiB each then
 //! needs no 48 GiB; protocols, packets and copies behave the same and move nothing.
@@ -126,10 +129,10 @@ impl Buffer {
     /// # Safety
     /// As long as this buffer, a copy or a part of it is used:
     ///
-    /// 1. the memory stays valid for reads, and for writes if a receive, a get or a registration is made with it, or
-    ///    something is written through it;
-    /// 2. nobody else writes it, and nobody else reads it either if it is written through the buffer (MPI-5.0 §3.7.2: the
-    ///    request owns it until it completes);
+    /// 1. the memory stays valid for reads, and for writes if a receive, a get or a registration is made with
+    ///    it, or something is written through it;
+    /// 2. nobody else writes it, and nobody else reads it either if it is written through the buffer (MPI-5.0
+    ///    §3.7.2: the request owns it until it completes);
     /// 3. whatever uses it does so on one thread at a time.
     ///
     /// Where a [`Region`](crate::layout::Region) names bytes with gaps between them, that goes for those

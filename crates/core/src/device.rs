@@ -15,38 +15,41 @@
 //! the link in *trunk* mode (`link`): they number and acknowledge packets, send again over other rails what
 //! was lost, and judge each rail's health. A device of such rails (TCP, say) keeps to this:
 //!
-//! 1. *Candidates.* [`rails_to`](Device::rails_to) names every rail that might reach the peer, fixed for the device's
-//!    life. A rail is taken for up until told otherwise. [`send`](Device::send) on a rail that has no connection yet
-//!    begins to make one and answers [`Full`] meanwhile; the protocols then offer the packet to the peer's other
-//!    rails. If the attempt fails, or nothing has come of it within a second: [`Event::RailDown`].
-//! 2. *One connection is one epoch.* Within it packets are kept in order and whole (`ordered`, `reliable`). Packets
-//!    it had taken when it broke may or may not arrive: the protocols find out. After [`Event::RailDown`] no packet
-//!    of the old connection is handed up any more, and every put and get on it has been completed with
-//!    [`RailBroken`] (and will touch no memory afterwards).
-//! 3. *Damage is loss.* The device checks what arrives (CRC32C over its own framing, header and payload; off by
-//!    option): it alone knows its framing, whose lengths must be checked before anything is believed, and so the
-//!    core stays `no_std`. A packet that fails is dropped without a word; the protocols see the gap and have it sent
-//!    again. If the framing itself is damaged, so that the next packet cannot be found: `RailDown`.
-//! 4. *Coming back.* After `RailDown` the device tries again by itself, at least once a second, until the peer is
-//!    gone, and reports [`Event::RailUp`] when a connection works (authenticated, both ways). Also the first
-//!    connection is reported so. Either side may make it.
+//! 1. *Candidates.* [`rails_to`](Device::rails_to) names every rail that might reach the peer, fixed for the
+//!    device's life. A rail is taken for up until told otherwise. [`send`](Device::send) on a rail that has
+//!    no connection yet begins to make one and answers [`Full`] meanwhile; the protocols then offer the
+//!    packet to the peer's other rails. If the attempt fails, or nothing has come of it within a second:
+//!    [`Event::RailDown`].
+//! 2. *One connection is one epoch.* Within it packets are kept in order and whole (`ordered`, `reliable`).
+//!    Packets it had taken when it broke may or may not arrive: the protocols find out. After
+//!    [`Event::RailDown`] no packet of the old connection is handed up any more, and every put and get on it
+//!    has been completed with [`RailBroken`] (and will touch no memory afterwards).
+//! 3. *Damage is loss.* The device checks what arrives (CRC32C over its own framing, header and payload; off
+//!    by option): it alone knows its framing, whose lengths must be checked before anything is believed, and
+//!    so the core stays `no_std`. A packet that fails is dropped without a word; the protocols see the gap
+//!    and have it sent again. If the framing itself is damaged, so that the next packet cannot be found:
+//!    `RailDown`.
+//! 4. *Coming back.* After `RailDown` the device tries again by itself, at least once a second, until the
+//!    peer is gone, and reports [`Event::RailUp`] when a connection works (authenticated, both ways). Also
+//!    the first connection is reported so. Either side may make it.
 //! 5. *Silence.* A rail that takes packets and brings no acknowledgement for
-//!    [`silence`](crate::link::TrunkConfig::silence) while others do is silent: the protocols send what it owes over
-//!    the others and call [`reset`](Device::reset): drop this connection, now, and make a new one as under 4.
-//!    `RailDown` need not be reported for it, but every put and get on it is completed with [`RailBroken`]. One that a
-//!    silent rail has swallowed may also be completed so when the rail speaks again. If *no* rail brings anything the peer may just compute: then
-//!    [`heard`](Device::heard) decides, with what the network's own acknowledgements tell the device.
-//! 6. *The last rail.* If no rail to a peer works for [`peer_timeout`](crate::link::TrunkConfig::peer_timeout) every
-//!    operation that needs the peer fails with [`Error::Unreachable`](crate::Error::Unreachable). A device that
-//!    *knows* that the process is gone (its launcher says so) reports [`Event::PeerGone`], which is quicker; no put or get
-//!    touches our memory after that. A device whose processes take leave of each other reports
-//!    [`Event::PeerLeft`] when all rails of one that did have ended: nobody waits then for what it has not
-//!    acknowledged.
-//! 7. *Time.* The protocols know the time only from `Process::handle_timeout(now)`, which whoever drives them calls
-//!    before each round of progress while `Process::wants_time()`, and at `poll_timeout()`. A device that needs time
-//!    (for 1 and 4) reads its own clock.
-//! 8. *Depth.* The protocols keep at most a few milliseconds of a rail's measured rate outstanding on it. A device may
-//!    buffer that much and should answer `Full` soon after, not swallow megabytes.
+//!    [`silence`](crate::link::TrunkConfig::silence) while others do is silent: the protocols send what it
+//!    owes over the others and call [`reset`](Device::reset): drop this connection, now, and make a new one
+//!    as under 4. `RailDown` need not be reported for it, but every put and get on it is completed with
+//!    [`RailBroken`]. One that a silent rail has swallowed may also be completed so when the rail speaks
+//!    again. If *no* rail brings anything the peer may just compute: then [`heard`](Device::heard) decides,
+//!    with what the network's own acknowledgements tell the device.
+//! 6. *The last rail.* If no rail to a peer works for
+//!    [`peer_timeout`](crate::link::TrunkConfig::peer_timeout) every operation that needs the peer fails with
+//!    [`Error::Unreachable`](crate::Error::Unreachable). A device that *knows* that the process is gone (its
+//!    launcher says so) reports [`Event::PeerGone`], which is quicker; no put or get touches our memory after
+//!    that. A device whose processes take leave of each other reports [`Event::PeerLeft`] when all rails of
+//!    one that did have ended: nobody waits then for what it has not acknowledged.
+//! 7. *Time.* The protocols know the time only from `Process::handle_timeout(now)`, which whoever drives them
+//!    calls before each round of progress while `Process::wants_time()`, and at `poll_timeout()`. A device
+//!    that needs time (for 1 and 4) reads its own clock.
+//! 8. *Depth.* The protocols keep at most a few milliseconds of a rail's measured rate outstanding on it. A
+//!    device may buffer that much and should answer `Full` soon after, not swallow megabytes.
 //!
 //! # A whole device on one page
 //!

@@ -6,8 +6,8 @@
 //! by, in order of arrival; a receive looks at one. So both directions take constant time with any number of
 //! entries, and order is exact: `stamp` counts posts, lists count arrivals.
 //!
-//! Not here: what is done with a match. A posted receive is named by its owner's slot, and its place in the lists has
-//! the same number; an unexpected message by any number.
+//! Not here: what is done with a match. A posted receive is named by its owner's slot, and its place in the
+//! lists has the same number; an unexpected message by any number.
 
 use crate::ids::{ContextId, Rank, Source, Tag, TagSelector};
 use crate::wire::Envelope;

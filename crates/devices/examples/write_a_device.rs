@@ -1,4 +1,5 @@
-//! A whole device: two processes of one address space, and a queue each way. The public suite checks what it promises.
+//! A whole device: two processes of one address space, and a queue each way. The public suite checks what it
+//! promises.
 //!
 //! `cargo run -p ayatori-devices --example write_a_device`
 
@@ -12,7 +13,8 @@ use std::rc::Rc;
 
 const QUEUE_COUNT: usize = 16;
 
-/// What the two share: packets on their way to each (with the length of the header), and whether something woke it.
+/// What the two share: packets on their way to each (with the length of the header), and whether something
+/// woke it.
 #[derive(Default)]
 struct Wire {
     queues: [VecDeque<(usize, Vec<u8>)>; 2],

@@ -15,9 +15,9 @@
 //! packet where it lies, and releases it. Before a sleep the runtime arms the device, which may answer that
 //! something came meanwhile.
 //!
-//! **Begin** at `shm/mod.rs` and `shm/ring.rs`, whose rules stand above its unsafe code; then `tcp/mod.rs`. A device of
-//! your own is one type, and `ayatori_core::device::conformance` checks what it promises. A whole one
-//! (`cargo run -p ayatori-devices --example write_a_device`):
+//! **Begin** at `shm/mod.rs` and `shm/ring.rs`, whose rules stand above its unsafe code; then `tcp/mod.rs`. A
+//! device of your own is one type, and `ayatori_core::device::conformance` checks what it promises. A whole
+//! one (`cargo run -p ayatori-devices --example write_a_device`):
 //!
 //! ```
 #![doc = include_str!("../examples/write_a_device.rs")]

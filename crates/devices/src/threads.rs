@@ -1,5 +1,5 @@
-//! What a second thread of the runtime needs: a signal to wait for, a fence in all threads at once, and a place to sleep
-//! for a device that others hold meanwhile.
+//! What a second thread of the runtime needs: a signal to wait for, a fence in all threads at once, and a
+//! place to sleep for a device that others hold meanwhile.
 //!
 //! Entry types: [`Signal`], [`Parker`].
 
@@ -14,14 +14,14 @@ use std::time::Duration;
 
 /// A test's bound for [`sleep_max`], in milliseconds.
 const ENV_SLEEP_MAX: &str = "AYATORI_SLEEP_MAX_MS";
-/// Its usual value. A peer that has died wakes nobody, so sleepers look at their peers now and then. In unit tests nobody wakes
-/// by the clock.
+/// Its usual value. A peer that has died wakes nobody, so sleepers look at their peers now and then. In unit
+/// tests nobody wakes by the clock.
 const SLEEP_MAX: Duration = if cfg!(test) { HANG_LIMIT } else { Duration::from_millis(100) };
 /// What takes so long hangs.
 pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(600);
 
-/// How long a thread sleeps at most without being woken. Whatever it waits for wakes it; a test sets a very long bound to
-/// show that.
+/// How long a thread sleeps at most without being woken. Whatever it waits for wakes it; a test sets a very
+/// long bound to show that.
 pub fn sleep_max() -> Duration {
     static MAX: OnceLock<Duration> = OnceLock::new();
     *MAX.get_or_init(|| {
@@ -133,8 +133,8 @@ impl Parker {
         }
     }
 
-    /// As [`end`](Self::end), also where others have used the device since the sleep began. Only one thread may sleep at
-    /// the device then.
+    /// As [`end`](Self::end), also where others have used the device since the sleep began. Only one thread
+    /// may sleep at the device then.
     pub fn rouse(&self) {
         match self.place() {
             Place::Futex(sleep) => sleep.rouse(),
@@ -148,8 +148,8 @@ fn ring(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
-/// Makes this process take part in [`fence_all_threads`]; quick only before it has a second thread. `false`: the kernel
-/// cannot.
+/// Makes this process take part in [`fence_all_threads`]; quick only before it has a second thread. `false`:
+/// the kernel cannot.
 pub fn register_fences() -> bool {
     sys::membarrier_private_register()
 }
@@ -162,8 +162,8 @@ pub fn fence_all_threads() {
 /// The slices a thread asks for that works in short bursts, in nanoseconds: the shortest there are.
 const SLICE_NS: u64 = 100_000;
 
-/// Starts a thread that never runs a signal handler of the program's, and that the kernel lets run soon after it is woken,
-/// also where another computes.
+/// Starts a thread that never runs a signal handler of the program's, and that the kernel lets run soon after
+/// it is woken, also where another computes.
 ///
 /// # Errors
 /// The system has no room for a thread.

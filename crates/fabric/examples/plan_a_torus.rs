@@ -1,5 +1,5 @@
-//! Plans a 4x4 torus of eight-port switches with two hosts at each, and prints its VLANs, the verdict, one route, and
-//! the configuration of one switch.
+//! Plans a 4x4 torus of eight-port switches with two hosts at each, and prints its VLANs, the verdict, one
+//! route, and the configuration of one switch.
 //!
 //!     cargo run -p ayatori-fabric --example plan_a_torus
 #![forbid(unsafe_code)]

@@ -7,8 +7,8 @@ const MAX: f64 = 9e15;
 pub const FORMS: &str =
     "a number from 0 to 9e15, alone or with K, M, G (times 1024), KiB, MiB, GiB, or kB, MB, GB (times 1000)";
 
-/// Reads `65536`, `64K`, `64KiB`, `1.5 MB`, `1e6` …; whole bytes, rounded. As GNU tools have it, a unit without
-/// `B` is a power of 1024, and `kB` is 1000. Small and capital letters are alike.
+/// Reads `65536`, `64K`, `64KiB`, `1.5 MB`, `1e6` …; whole bytes, rounded. As GNU tools have it, a unit
+/// without `B` is a power of 1024, and `kB` is 1000. Small and capital letters are alike.
 pub fn parse(text: &str) -> Option<u64> {
     let is_unit = |c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E');
     let split = text.find(is_unit).unwrap_or(text.len());

@@ -1,11 +1,12 @@
 //! Deadlock freedom: the channel-dependency graph and its cycles.
 //!
-//! W. Dally and C. Seitz (1987): deterministic routing is free of deadlock exactly if no circle of channels exists in
-//! which each is held by packets that wait for the next. A *lane* here is what a packet can hold while it waits: a
-//! channel with its virtual channel. Ethernet with 802.3x pause has one lane a channel, whatever VLANs say, so VLANs are
-//! judged together: add all their paths to one [`Dependencies`].
+//! W. Dally and C. Seitz (1987): deterministic routing is free of deadlock exactly if no circle of channels
+//! exists in which each is held by packets that wait for the next. A *lane* here is what a packet can hold
+//! while it waits: a channel with its virtual channel. Ethernet with 802.3x pause has one lane a channel,
+//! whatever VLANs say, so VLANs are judged together: add all their paths to one [`Dependencies`].
 //!
-//! Links to hosts are left out: a host takes what arrives without waiting for the network, so they end every chain.
+//! Links to hosts are left out: a host takes what arrives without waiting for the network, so they end every
+//! chain.
 
 use std::collections::VecDeque;
 
@@ -24,7 +25,8 @@ pub struct Dependencies {
 }
 
 impl Dependencies {
-    /// No dependencies among the lanes of a graph with `channel_count` channels of `vc_count` virtual channels.
+    /// No dependencies among the lanes of a graph with `channel_count` channels of `vc_count` virtual
+    /// channels.
     pub fn new(channel_count: usize, vc_count: u8) -> Dependencies {
         Dependencies { vc_count, waits_for: vec![Vec::new(); channel_count * usize::from(vc_count)] }
     }
@@ -55,8 +57,9 @@ impl Dependencies {
         self.peel().is_empty()
     }
 
-    /// A circle of lanes, each waiting for the next and the last for the first, or `None` if there is none. Among the
-    /// circles through the lanes tried it is a shortest; all lanes on circles are tried unless they are very many.
+    /// A circle of lanes, each waiting for the next and the last for the first, or `None` if there is none.
+    /// Among the circles through the lanes tried it is a shortest; all lanes on circles are tried unless they
+    /// are very many.
     pub fn find_cycle(&self) -> Option<Vec<Lane>> {
         let on_cycles = self.peel();
         // Breadth-first search from each costs the size of the graph: bound the product.
@@ -187,7 +190,8 @@ pub fn describe_lane(graph: &Graph, lane: Lane) -> String {
     format!("{} (virtual channel {})", graph.describe_channel(lane.channel), lane.vc)
 }
 
-/// Judges the routes between all pairs of switches that `is_endpoint` accepts (those with hosts), all flows included.
+/// Judges the routes between all pairs of switches that `is_endpoint` accepts (those with hosts), all flows
+/// included.
 ///
 /// # Errors
 /// If a route breaks: graph and routing do not belong together.

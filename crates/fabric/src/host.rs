@@ -1,9 +1,10 @@
 //! The hosts' side of a plan: interfaces and addresses on every VLAN, and the MAC learning procedure.
 //!
-//! Applications keep using the host's one address ([`crate::plan::Attachment::address`]). With [`Tagging::Switch`] the
-//! VLAN interfaces only teach switches (the paper, section 3.2): a switch learns a host in the VLANs the host sends on,
-//! so each host broadcasts one frame on every VLAN, again before switches forget. With [`Tagging::Host`] the VLAN
-//! interfaces also carry the traffic: a route to each other host's address leads over the VLAN of the pair.
+//! Applications keep using the host's one address ([`crate::plan::Attachment::address`]). With
+//! [`Tagging::Switch`] the VLAN interfaces only teach switches (the paper, section 3.2): a switch learns a
+//! host in the VLANs the host sends on, so each host broadcasts one frame on every VLAN, again before
+//! switches forget. With [`Tagging::Host`] the VLAN interfaces also carry the traffic: a route to each other
+//! host's address leads over the VLAN of the pair.
 //!
 //! Owns the texts for the hosts; what is written for the switches is in [`crate::dialect`].
 
@@ -14,7 +15,8 @@ use crate::broadcast::has_static_neighbours;
 use crate::dialect::{ConfigFile, flow_control};
 use crate::plan::{Attachment, HostPlan, Plan, Tagging, VlanInterface};
 
-/// Port the learning frames are sent to: discard (RFC 863). Nobody need listen; the frame's source address is all.
+/// Port the learning frames are sent to: discard (RFC 863). Nobody need listen; the frame's source address is
+/// all.
 const PRIMING_PORT: u16 = 9;
 
 /// Where the priming script is to be installed on hosts.
@@ -26,7 +28,8 @@ const PRIME_AFTER_BOOT_S: u32 = 30;
 /// Where addresses never age, a daily round still repairs what a restarted switch has forgotten, s.
 const PRIME_PERIOD_WITHOUT_AGING_S: u32 = 86_400;
 
-/// The script that sets up a host's interfaces, addresses and (with [`Tagging::Host`]) routes: `hosts/node0.sh`.
+/// The script that sets up a host's interfaces, addresses and (with [`Tagging::Host`]) routes:
+/// `hosts/node0.sh`.
 pub fn interfaces(plan: &Plan, host: &HostPlan) -> ConfigFile {
     let mut script = format!(
         "#!/bin/sh\n# {}: host of machine {}\n# Run as root on the host, any number of times.\n\
@@ -60,8 +63,8 @@ pub fn priming(plan: &Plan) -> Vec<ConfigFile> {
 
 /// Sends the learning frame from one of this host's addresses: a broadcast, because only its source counts.
 ///
-/// The kernel sends to 255.255.255.255 through the interface that has the socket's address. To the subnet's broadcast
-/// address it would send through the first of two rails on one VLAN, whichever was meant.
+/// The kernel sends to 255.255.255.255 through the interface that has the socket's address. To the subnet's
+/// broadcast address it would send through the first of two rails on one VLAN, whichever was meant.
 ///
 /// # Errors
 /// As the system says, [`std::io::ErrorKind::AddrNotAvailable`] if no interface has the address.

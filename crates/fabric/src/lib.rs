@@ -1,20 +1,23 @@
-//! Describes machines and plans their networks: topologies, routes, VLANs, the configuration of switches and hosts.
+//! Describes machines and plans their networks: topologies, routes, VLANs, the configuration of switches and
+//! hosts.
 //!
-//! **Owns** the machine file and its checks ([`description`]), the graph of switches, hosts and links ([`graph`]), generators
-//! of topologies ([`topology`]), routing functions ([`routing`]), deadlock detection ([`deadlock`]), the VLAN planner
-//! ([`vlan`]), the plan as data ([`plan`]), the configuration languages of switches ([`dialect`]) and hosts ([`host`]), the
-//! designs from a price list ([`design`]), the comparison of collected switch state with a plan ([`check`]),
-//! when a plan is left for its repair ([`watch`]), tables for and from
-//! NetBox ([`netbox`]), loads ([`analysis`]) and the plan as a page ([`page`]).
+//! **Owns** the machine file and its checks ([`description`]), the graph of switches, hosts and links
+//! ([`graph`]), generators of topologies ([`topology`]), routing functions ([`routing`]), deadlock detection
+//! ([`deadlock`]), the VLAN planner ([`vlan`]), the plan as data ([`plan`]), the configuration languages of
+//! switches ([`dialect`]) and hosts ([`host`]), the designs from a price list ([`design`]), the comparison of
+//! collected switch state with a plan ([`check`]), when a plan is left for its repair ([`watch`]), tables for
+//! and from NetBox ([`netbox`]), loads ([`analysis`]) and the plan as a page ([`page`]).
 //!
-//! **Does not own** running anything: it connects to no switch, and the simulation of a machine is `ayatori-sim`'s. It reads
-//! the files that it is given, and sends one kind of frame, the one that teaches switches ([`host::prime`]).
+//! **Does not own** running anything: it connects to no switch, and the simulation of a machine is
+//! `ayatori-sim`'s. It reads the files that it is given, and sends one kind of frame, the one that teaches
+//! switches ([`host::prime`]).
 //!
-//! **Data flow.** A TOML file becomes a [`description::Machine`]; the planner makes a [`plan::Plan`] of it, with verdicts;
-//! dialects, host scripts, the page and the check read the plan and nothing else.
+//! **Data flow.** A TOML file becomes a [`description::Machine`]; the planner makes a [`plan::Plan`] of it,
+//! with verdicts; dialects, host scripts, the page and the check read the plan and nothing else.
 //!
-//! **Begin** at [`vlan::plan`], then `vlan/planner.rs` (the steps) and `vlan/assign.rs` (from a solution to a plan). To add a
-//! switch make, a topology or a routing, add a file to `dialect/`, `topology/` or `routing/`, and its line in the list there.
+//! **Begin** at [`vlan::plan`], then `vlan/planner.rs` (the steps) and `vlan/assign.rs` (from a solution to a
+//! plan). To add a switch make, a topology or a routing, add a file to `dialect/`, `topology/` or `routing/`,
+//! and its line in the list there.
 //!
 //! ```
 //! use ayatori_fabric::{description::Machine, vlan};

@@ -12,7 +12,8 @@ use std::path::Path;
 /// Time a script or a collection of state may take in one node, s: on a busy machine without KVM some
 /// took over 300.
 const SCRIPT_TIMEOUT_S: u64 = 900;
-/// Time for LACP to bring up all cables of a LAG, s: three fast periods of one second, and the machine is slow.
+/// Time for LACP to bring up all cables of a LAG, s: three fast periods of one second, and the machine is
+/// slow.
 const LAG_WAIT_S: u64 = 120;
 
 /// Removes every interface that is no cable, takes addresses off the cables and shuts them.
@@ -80,7 +81,8 @@ impl Lab {
     /// Boots the machine, builds the cluster, applies the plan's configuration. `on_step` hears of each.
     ///
     /// # Errors
-    /// QEMU, kernel or busybox missing (with how to install them), a plan the lab cannot build, a script that fails.
+    /// QEMU, kernel or busybox missing (with how to install them), a plan the lab cannot build, a script that
+    /// fails.
     pub fn start(plan: &Plan, spec: &Spec, mut on_step: impl FnMut(&str)) -> anyhow::Result<Lab> {
         let layout = Layout::new(plan)?;
         let mut guest = Guest::boot(spec)?;
@@ -312,8 +314,8 @@ impl Lab {
         }
     }
 
-    /// `count` broadcasts from the first rail's `host`-th host, to the subnet of its application address or of a
-    /// VLAN; how many each host of the rail heard, in the plan's order.
+    /// `count` broadcasts from the first rail's `host`-th host, to the subnet of its application address or
+    /// of a VLAN; how many each host of the rail heard, in the plan's order.
     ///
     /// # Errors
     /// The machine is gone.

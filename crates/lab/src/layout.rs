@@ -17,7 +17,8 @@ pub(crate) struct Layout {
     switch_nodes: Vec<String>,
 }
 
-/// Hosts that prime by the script written for hosts; what it starts takes an emulated machine a second a host.
+/// Hosts that prime by the script written for hosts; what it starts takes an emulated machine a second a
+/// host.
 const SCRIPTED_HOST_COUNT_MAX: usize = 8;
 
 impl Layout {
@@ -129,7 +130,8 @@ impl Layout {
             .collect()
     }
 
-    /// The address to broadcast from and to: of the subnet a host's application address lies in, or of a VLAN.
+    /// The address to broadcast from and to: of the subnet a host's application address lies in, or of a
+    /// VLAN.
     pub(crate) fn broadcast(
         &self,
         host: &HostAddress,
@@ -224,8 +226,8 @@ impl Layout {
             .collect()
     }
 
-    /// What shows a switch's state as `ayatori plan check` reads it from a file of this kind, for every switch in the
-    /// order of the plan's.
+    /// What shows a switch's state as `ayatori plan check` reads it from a file of this kind, for every
+    /// switch in the order of the plan's.
     pub(crate) fn collect_jobs(&self, file_kind: &str) -> Vec<Job> {
         let switches = self.plan.switches.iter();
         switches

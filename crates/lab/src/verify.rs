@@ -1,9 +1,10 @@
-//! The proof that a plan works, by traffic on real bridges: everybody reaches everybody, frames take the planned links
-//! and no other, switches flood before priming and not after, broadcasts arrive once, a wrong membership is named, and
-//! a pulled cable heals with the configuration planned for it, and all of it comes back after a restart.
+//! The proof that a plan works, by traffic on real bridges: everybody reaches everybody, frames take the
+//! planned links and no other, switches flood before priming and not after, broadcasts arrive once, a wrong
+//! membership is named, and a pulled cable heals with the configuration planned for it, and all of it comes
+//! back after a restart.
 //!
-//! Each check has a name and is told as it is made. One that the plan gives no occasion for says so and counts as
-//! passed: in a tree no cable can be spared.
+//! Each check has a name and is told as it is made. One that the plan gives no occasion for says so and
+//! counts as passed: in a tree no cable can be spared.
 
 mod heal;
 mod load;
@@ -82,7 +83,8 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         self.checks.push(check);
     }
 
-    /// A switch learns a host in the VLANs it sends on. Before priming that is one, and frames to it come on another.
+    /// A switch learns a host in the VLANs it sends on. Before priming that is one, and frames to it come on
+    /// another.
     fn flooding_before_priming(&mut self) -> anyhow::Result<()> {
         const NAME: &str = "flooding before priming";
         let plan = self.lab.plan().clone();
@@ -208,7 +210,8 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         }
     }
 
-    /// Once to each interface of each host; and no link carries it more often than it was sent, so nothing goes round.
+    /// Once to each interface of each host; and no link carries it more often than it was sent, so nothing
+    /// goes round.
     fn broadcast(&mut self) -> anyhow::Result<()> {
         let plan = self.lab.plan().clone();
         let Some(own) = plan.hosts.first().and_then(|host| host.attachments.first()) else { return Ok(()) };
@@ -254,8 +257,8 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         Ok(())
     }
 
-    /// A membership put in by hand where no tree leads, and one taken out of a host port, are named by `plan check`;
-    /// and so is an aging time; the switch's own configuration mends them.
+    /// A membership put in by hand where no tree leads, and one taken out of a host port, are named by
+    /// `plan check`; and so is an aging time; the switch's own configuration mends them.
     fn wrong_settings(&mut self) -> anyhow::Result<()> {
         const NAME: &str = "wrong settings are named";
         let plan = self.lab.plan().clone();
@@ -292,8 +295,8 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         ends.map(|(end, cable)| self.lab.link_end(link, end, cable)).collect()
     }
 
-    /// The cable of a link is pulled: hosts lose each other until the plan without the link is applied, and again stand
-    /// as before when it is back.
+    /// The cable of a link is pulled: hosts lose each other until the plan without the link is applied, and
+    /// again stand as before when it is back.
     fn pulled_cable(&mut self, machine: &Machine) -> anyhow::Result<()> {
         const NAME: &str = "pulled cable heals";
         let plan = self.lab.plan().clone();
@@ -451,8 +454,8 @@ fn host_ends(plan: &Plan, lab: &Lab) -> Vec<(u32, Vec<End>)> {
         .collect()
 }
 
-/// By attachment number, for hosts that are bridges themselves: the ports of their neighbours that lead to them. What
-/// comes there may be for another host beyond.
+/// By attachment number, for hosts that are bridges themselves: the ports of their neighbours that lead to
+/// them. What comes there may be for another host beyond.
 fn bridged_host_ends(plan: &Plan, lab: &Lab) -> Vec<(u32, Vec<End>)> {
     let far_ends = |switch: SwitchId| {
         let links = plan.links.iter().flat_map(|link| [(link, 0), (link, 1)]);

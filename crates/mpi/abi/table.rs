@@ -1,7 +1,7 @@
 //! Reads `functions.txt` and `constants.txt`, the one description of the ABI.
 //!
-//! Shared by `build.rs` (Rust constants, stubs, signature checks), `cargo xtask abi` (mpi.h, the ledger) and the
-//! tests, each of which includes this file as a module. Plain text processing, no dependencies.
+//! Shared by `build.rs` (Rust constants, stubs, signature checks), `cargo xtask abi` (mpi.h, the ledger) and
+//! the tests, each of which includes this file as a module. Plain text processing, no dependencies.
 
 #![allow(dead_code, unreachable_pub, reason = "each of the three users needs its own part")]
 
@@ -130,8 +130,8 @@ impl Function {
         rust_type(&self.result, false, 0)
     }
 
-    /// The parameter on whose object an error of this function is raised: the first communicator, window, file
-    /// or session that is passed by value.
+    /// The parameter on whose object an error of this function is raised: the first communicator, window,
+    /// file or session that is passed by value.
     pub fn raises_on(&self) -> Option<&Param> {
         let carriers = ["MPI_Comm", "MPI_Win", "MPI_File", "MPI_Session"];
         self.params.iter().find(|p| carriers.contains(&p.rust_type.as_str()))
@@ -207,7 +207,8 @@ pub enum Form {
     Persistent,
 }
 
-/// The names of every form of operation `base` (`Bcast`): blocking, non-blocking and persistent, small and large.
+/// The names of every form of operation `base` (`Bcast`): blocking, non-blocking and persistent, small and
+/// large.
 pub fn names_of_forms(base: &str) -> Vec<(String, Form)> {
     let nonblocking = format!("I{}{}", base[..1].to_lowercase(), &base[1..]);
     let stems = [

@@ -1,7 +1,7 @@
 //! Types and constants of the ABI, as C sees them.
 //!
-//! Handles are pointer-sized integers here: the ABI's predefined handles are integers below 0x1000, and ours for
-//! what the user makes are integers too (see `handle`), so nothing is ever dereferenced.
+//! Handles are pointer-sized integers here: the ABI's predefined handles are integers below 0x1000, and ours
+//! for what the user makes are integers too (see `handle`), so nothing is ever dereferenced.
 
 #![allow(non_camel_case_types, reason = "MPI's own names")]
 #![allow(dead_code, reason = "the ABI is complete; its users come chapter by chapter")]
@@ -118,8 +118,8 @@ pub(crate) fn class_name(class: c_int) -> Option<&'static str> {
     CLASS_NAMES.iter().find(|(v, _)| *v == class).map(|(_, name)| *name)
 }
 
-/// `Self` passes in a C call exactly as `T` does. Used by the generated check that every function in `api` has
-/// the signature of the table.
+/// `Self` passes in a C call exactly as `T` does. Used by the generated check that every function in `api`
+/// has the signature of the table.
 pub(crate) trait PassesAs<T> {}
 impl<T> PassesAs<T> for T {}
 

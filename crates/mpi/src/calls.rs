@@ -1,5 +1,5 @@
-//! Which function this process is in, in words that the launcher can see (`devices::shm::CallWords`). What it waits for is
-//! put together only when somebody asks: `why.rs`.
+//! Which function this process is in, in words that the launcher can see (`devices::shm::CallWords`). What it
+//! waits for is put together only when somebody asks: `why.rs`.
 
 use ayatori_devices::shm::{CallWords, Shm};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,4 +1,5 @@
-//! Error classes and codes: the standard's and the user's (MPI-5.0 §9.4, §9.5), and the core's errors as classes.
+//! Error classes and codes: the standard's and the user's (MPI-5.0 §9.4, §9.5), and the core's errors as
+//! classes.
 
 use crate::abi::*;
 use crate::fault::{Fault, MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED, fault};

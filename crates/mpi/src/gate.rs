@@ -1,8 +1,8 @@
 //! The lock around what moves messages, which costs the program's own calls no atomic operation.
 //!
 //! Two kinds of threads want the process: those of the program, which call MPI, and one of ours
-//! (`runtime/helper.rs`), which makes progress while none of them does. Below `MPI_THREAD_MULTIPLE` calls do not
-//! overlap, so among themselves they need no lock, and against the helper the cost is all on its side:
+//! (`runtime/helper.rs`), which makes progress while none of them does. Below `MPI_THREAD_MULTIPLE` calls do
+//! not overlap, so among themselves they need no lock, and against the helper the cost is all on its side:
 //!
 //! ```text
 //! a call                                  the helper
@@ -15,8 +15,9 @@
 //!   flags & what is left wakes ?  wake
 //! ```
 //!
-//! Either the call sees `HELD` or the helper sees an odd count: the helper's fence falls before the call's store, which
-//! then comes before a load that finds the flag, or after it, and then the helper finds the store.
+//! Either the call sees `HELD` or the helper sees an odd count: the helper's fence falls before the call's
+//! store, which then comes before a load that finds the flag, or after it, and then the helper finds the
+//! store.
 //!
 //! | flag | meaning |
 //! |---|---|
@@ -74,9 +75,10 @@ pub(crate) struct Gate<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a guard only. Guards of calls exclude each other by the mutex while `CONCURRENT`,
-// and else because the thread level the user asked for promises that no two calls overlap; the helper's guard and
-// theirs exclude each other by the protocol above. So one thread at a time uses the process, as its buffers ask for.
+// SAFETY: the value is reached through a guard only. Guards of calls exclude each other by the mutex while
+// `CONCURRENT`, and else because the thread level the user asked for promises that no two calls overlap; the
+// helper's guard and theirs exclude each other by the protocol above. So one thread at a time uses the
+// process, as its buffers ask for.
 unsafe impl<T> Sync for Gate<T> {}
 
 impl<T> Gate<T> {
@@ -222,8 +224,8 @@ impl<T> Gate<T> {
         Some(HelperGuard { of: self, _mutex: mutex })
     }
 
-    /// From now on a call that leaves work or links behind wakes the helper. `false`: one may have done so just before;
-    /// look.
+    /// From now on a call that leaves work or links behind wakes the helper. `false`: one may have done so
+    /// just before; look.
     pub(crate) fn begin_idle(&self) -> bool {
         self.flags.fetch_or(IDLE | DEEP, Ordering::SeqCst);
         threads::fence_all_threads();
@@ -270,9 +272,10 @@ pub(crate) enum Idleness {
 
 /// The right of a call to the process.
 ///
-/// Without a byte of padding, and so without the mutex' guard, which has seven: a copy of them is two stores that
-/// overlap, and a load of both, which the processor does only when all stores before have left for the caches. Among
-/// those are the writes to rings, whose lines are at the other side: that made each message wait for the one before.
+/// Without a byte of padding, and so without the mutex' guard, which has seven: a copy of them is two stores
+/// that overlap, and a load of both, which the processor does only when all stores before have left for the
+/// caches. Among those are the writes to rings, whose lines are at the other side: that made each message
+/// wait for the one before.
 pub(crate) struct Guard<'a, T: Occupant> {
     of: &'a Gate<T>,
     sharing: Sharing,

@@ -1,13 +1,14 @@
 //! Locks of the tables that are not on the way of a message.
 //!
-//! What the standard allows before the start, after the end and from any thread (MPI-5.0 §11.6: info objects, error
-//! handlers, error codes, attribute keys) is behind a mutex: [`locked`]. Datatypes and operations exist while MPI runs;
-//! their lock is [`Elided`]: below `MPI_THREAD_MULTIPLE` the standard promises that calls do not overlap. What messages
-//! need has a lock of its own, `gate.rs`.
+//! What the standard allows before the start, after the end and from any thread (MPI-5.0 §11.6: info objects,
+//! error handlers, error codes, attribute keys) is behind a mutex: [`locked`]. Datatypes and operations exist
+//! while MPI runs; their lock is [`Elided`]: below `MPI_THREAD_MULTIPLE` the standard promises that calls do
+//! not overlap. What messages need has a lock of its own, `gate.rs`.
 //!
-//! Order: the process (`state.rs`), datatypes, operations, then the others, of which a call holds one at a time. None is
-//! held while a function of the user runs: take what the call needs, unlock, call, lock again. One exception: a
-//! reduction function of the user, which may not communicate, runs inside the engine and so with the process locked.
+//! Order: the process (`state.rs`), datatypes, operations, then the others, of which a call holds one at a
+//! time. None is held while a function of the user runs: take what the call needs, unlock, call, lock again.
+//! One exception: a reduction function of the user, which may not communicate, runs inside the engine and so
+//! with the process locked.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -22,7 +23,8 @@ pub(crate) fn set_concurrent(is_concurrent: bool) {
     IS_CONCURRENT.store(is_concurrent, Ordering::Release);
 }
 
-/// Locks a mutex. A panic while it was held has been reported as `MPI_ERR_INTERN`; the tables are usable all the same.
+/// Locks a mutex. A panic while it was held has been reported as `MPI_ERR_INTERN`; the tables are usable all
+/// the same.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -36,8 +38,8 @@ pub(crate) struct Elided<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a guard only. Guards exclude each other by the mutex while calls may overlap, and
-// else because the thread level the user asked for promises that no two calls overlap.
+// SAFETY: the value is reached through a guard only. Guards exclude each other by the mutex while calls may
+// overlap, and else because the thread level the user asked for promises that no two calls overlap.
 unsafe impl<T> Sync for Elided<T> {}
 
 impl<T> Elided<T> {

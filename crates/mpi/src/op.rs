@@ -1,4 +1,5 @@
-//! Reduction operations at this side of the boundary: which handle is which operation of the core, and the user's.
+//! Reduction operations at this side of the boundary: which handle is which operation of the core, and the
+//! user's.
 
 use crate::abi::*;
 use crate::datatype;
@@ -55,8 +56,8 @@ impl UserOp {
             let from = input.as_ptr().wrapping_offset(-slots.lowest).cast_mut().cast();
             let to = inout.as_mut_ptr().wrapping_offset(-slots.lowest).cast();
             let mut datatype = datatype;
-            // SAFETY: the user registered the pointer with MPI_Op_create or MPI_Op_create_c, which say its type in C;
-            // both arrays hold `count` elements. The function only reads `invec`.
+            // SAFETY: the user registered the pointer with MPI_Op_create or MPI_Op_create_c, which say its
+            // type in C; both arrays hold `count` elements. The function only reads `invec`.
             unsafe {
                 if self.large {
                     let function = std::mem::transmute::<usize, Large>(self.function.0);
@@ -78,8 +79,8 @@ pub(crate) struct Slots {
     pub(crate) bytes: usize,
     /// From the address of an element, as the function knows it, to its slot.
     pub(crate) lowest: isize,
-    /// Whether the slots of several elements are an array of the type. If elements overlap, or reach beyond their bounds,
-    /// each has a slot of its own.
+    /// Whether the slots of several elements are an array of the type. If elements overlap, or reach beyond
+    /// their bounds, each has a slot of its own.
     is_array: bool,
 }
 
@@ -116,8 +117,8 @@ pub(crate) fn predefined(op: MPI_Op) -> Option<Operation> {
     })
 }
 
-/// The operation of a handle bound to a datatype, for reduction collectives. Predefined operations work on predefined
-/// types and their duplicates, the user's on all.
+/// The operation of a handle bound to a datatype, for reduction collectives. Predefined operations work on
+/// predefined types and their duplicates, the user's on all.
 pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
     let ty = datatype::get_committed(datatype, "datatype")?;
     if let Some(operation) = predefined(op) {

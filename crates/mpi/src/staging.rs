@@ -1,11 +1,11 @@
 //! Packed copies for collective operations on data with gaps.
 //!
-//! Schedules work on contiguous memory. What a call passes with gaps goes through a copy: filled before the operation
-//! starts, written back when it is over. Data without gaps is not copied.
+//! Schedules work on contiguous memory. What a call passes with gaps goes through a copy: filled before the
+//! operation starts, written back when it is over. Data without gaps is not copied.
 //!
-//! A function of the user's works on whole elements, so operands of such reductions are copied to an array of elements
-//! instead ([`Staging::operand`]). The array holds nothing but the elements' data, and what lies between the elements in
-//! the program's memory is not touched.
+//! A function of the user's works on whole elements, so operands of such reductions are copied to an array of
+//! elements instead ([`Staging::operand`]). The array holds nothing but the elements' data, and what lies
+//! between the elements in the program's memory is not touched.
 
 use crate::abi::*;
 use crate::check;
@@ -65,8 +65,9 @@ enum Form {
 /// Memory for a copy.
 fn allocate(len: usize) -> (Vec<u8>, Buffer) {
     let mut memory = vec![0; len];
-    // SAFETY: a vector's memory stays where it is until it is dropped or grown. This one is never grown, and its `Copy`
-    // keeps it as long as the operation that was given the buffer: a request that is under way is not dropped.
+    // SAFETY: a vector's memory stays where it is until it is dropped or grown. This one is never grown, and
+    // its `Copy` keeps it as long as the operation that was given the buffer: a request that is under way is
+    // not dropped.
     let buffer = unsafe { Buffer::from_raw_parts(memory.as_mut_ptr(), len) };
     (memory, buffer)
 }

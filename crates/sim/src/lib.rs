@@ -1,21 +1,22 @@
 //! Interconnect simulator: real MPI processes on a network that does not exist.
 //!
-//! It owns simulated time, the packet network ([`network`]: routers, links, credits, NICs), hosts with their software
-//! costs and memories, and a cluster of [`Process`](ayatori_core::Process)es on them ([`cluster`]); built-in workloads
-//! ([`workloads`], [`traffic`]) and GOAL files ([`goal`]); a workload on a machine from options to an outcome
-//! ([`simulation`]); traces and reports; and fault runs ([`fuzz`]), which put the
-//! same processes into random worlds where rails break and processes die.
+//! It owns simulated time, the packet network ([`network`]: routers, links, credits, NICs), hosts with their
+//! software costs and memories, and a cluster of [`Process`](ayatori_core::Process)es on them ([`cluster`]);
+//! built-in workloads ([`workloads`], [`traffic`]) and GOAL files ([`goal`]); a workload on a machine from
+//! options to an outcome ([`simulation`]); traces and reports; and fault runs ([`fuzz`]), which put the same
+//! processes into random worlds where rails break and processes die.
 //!
-//! It does not own the protocols: they are `ayatori-core`'s, and a rank here makes the calls that `MPI_Send` and
-//! `MPI_Recv` make. It does not read descriptions ([`machine`] takes what `ayatori-fabric` has read), starts no thread in
-//! a simulation, and never looks at a clock: the same input gives the same picoseconds everywhere.
+//! It does not own the protocols: they are `ayatori-core`'s, and a rank here makes the calls that `MPI_Send`
+//! and `MPI_Recv` make. It does not read descriptions ([`machine`] takes what `ayatori-fabric` has read),
+//! starts no thread in a simulation, and never looks at a clock: the same input gives the same picoseconds
+//! everywhere.
 //!
-//! A workload is an async function that calls [`cluster::Mpi`]. Its calls go to its process, the process gives packets,
-//! puts and gets to its [`cluster::Nic`], and this gives messages to the network, which cuts them into packets. What
-//! arrives wakes the process, whose progress ends requests, and the workload goes on.
+//! A workload is an async function that calls [`cluster::Mpi`]. Its calls go to its process, the process
+//! gives packets, puts and gets to its [`cluster::Nic`], and this gives messages to the network, which cuts
+//! them into packets. What arrives wakes the process, whose progress ends requests, and the workload goes on.
 //!
-//! Begin with [`cluster`] for what a rank does, with [`network`] for how a packet moves, with `examples/ring.rs` and
-//! `examples/two_devices.rs` for programs.
+//! Begin with [`cluster`] for what a rank does, with [`network`] for how a packet moves, with
+//! `examples/ring.rs` and `examples/two_devices.rs` for programs.
 //!
 //! ```
 //! use ayatori_sim::cluster::{Cluster, Config};

@@ -1,7 +1,7 @@
 //! Random numbers from a seed.
 //!
-//! Our own ten lines (SplitMix64: G. Steele, D. Lea, C. Flood, OOPSLA 2014) because results are compared across years: a
-//! crate's next version must not change them.
+//! Our own ten lines (SplitMix64: G. Steele, D. Lea, C. Flood, OOPSLA 2014) because results are compared
+//! across years: a crate's next version must not change them.
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]

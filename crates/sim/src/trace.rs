@@ -1,12 +1,13 @@
 //! A trace for Perfetto (<https://ui.perfetto.dev>), in Chrome's JSON format.
 //!
-//! A track for each rank with slices for the time in the library and for computing (it waits in between), a bar for
-//! every operation from its call to its completion, and an arrow from each send to the receive that took it. A track for
-//! each NIC with a bar for every message under way and an arrow from its start to its arrival. A counter for each of the
-//! busiest links with its utilisation over time.
+//! A track for each rank with slices for the time in the library and for computing (it waits in between), a
+//! bar for every operation from its call to its completion, and an arrow from each send to the receive that
+//! took it. A track for each NIC with a bar for every message under way and an arrow from its start to its
+//! arrival. A counter for each of the busiest links with its utilisation over time.
 //!
-//! Memory is bounded: beyond [`RECORD_COUNT_MAX`] messages, slices or operations only counters go on, and the trace says
-//! so; counters keep [`SLICE_COUNT`] to twice as many slices of time, doubling their length when the run gets longer.
+//! Memory is bounded: beyond [`RECORD_COUNT_MAX`] messages, slices or operations only counters go on, and the
+//! trace says so; counters keep [`SLICE_COUNT`] to twice as many slices of time, doubling their length when
+//! the run gets longer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
@@ -220,8 +221,8 @@ impl Trace {
         (operation.end_ps, operation.took) = (end_ps, took);
     }
 
-    /// Sends and the receives that took their messages, by index. Messages of one sender to one receiver with one tag are
-    /// taken in the order sent, by receives in the order called for.
+    /// Sends and the receives that took their messages, by index. Messages of one sender to one receiver with
+    /// one tag are taken in the order sent, by receives in the order called for.
     fn matched(&self) -> Vec<(usize, usize)> {
         let mut sends: BTreeMap<(u32, u32, i32), VecDeque<usize>> = BTreeMap::new();
         for (index, bar) in self.operations.iter().enumerate() {
@@ -337,8 +338,8 @@ impl Trace {
     }
 }
 
-/// A bar of its own for a message (they overlap, so each is an asynchronous slice), and an arrow between the moments of
-/// sending and of arrival, which are slices of a nanosecond for the arrow to hold on to.
+/// A bar of its own for a message (they overlap, so each is an asynchronous slice), and an arrow between the
+/// moments of sending and of arrival, which are slices of a nanosecond for the arrow to hold on to.
 fn write_bar(id: usize, bar: &MessageBar, out: &mut impl Write) -> io::Result<()> {
     let MessageBar { start_ps, end_ps, from, to, bytes } = *bar;
     let (start, end) = (micros(start_ps), micros(end_ps));

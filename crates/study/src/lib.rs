@@ -4,13 +4,13 @@
 //! runs, the findings with their computed verdicts, the page and its figures. [`sweep`] runs many
 //! simulations on all cores, [`grid`] those of a sweep's file, also by several processes together.
 //!
-//! **Does not own** the planner (`ayatori-fabric`) and the simulator (`ayatori-sim`), which it only calls. It prints
-//! nothing and draws no progress bar: the command does. Where a machine file has a parameter fitted to a
-//! figure of its paper, the report says which, and to what.
+//! **Does not own** the planner (`ayatori-fabric`) and the simulator (`ayatori-sim`), which it only calls. It
+//! prints nothing and draws no progress bar: the command does. Where a machine file has a parameter fitted to
+//! a figure of its paper, the report says which, and to what.
 //!
-//! **Data flow.** Cases → runs → results.csv → curves → findings → report.md and figures ([`pacing`]); topologies → plans →
-//! a table beside the paper's ([`vlan`]); machine files → runs → a [`report::Report`] ([`trunking`],
-//! [`cenju3`], [`comet`]), and of all a page ([`all`]).
+//! **Data flow.** Cases → runs → results.csv → curves → findings → report.md and figures ([`pacing`]);
+//! topologies → plans → a table beside the paper's ([`vlan`]); machine files → runs → a [`report::Report`]
+//! ([`trunking`], [`cenju3`], [`comet`]), and of all a page ([`all`]).
 //!
 //! **Begin** at [`vlan::run`], which is short, then `pacing/mod.rs` and `pacing/experiment.rs`.
 //!

@@ -1,6 +1,6 @@
-//! Our own C programs with AddressSanitizer, in them and in the library: nothing is read or written beside the
-//! memory that it belongs to, on the stack and among globals, too, where valgrind sees nothing; and no memory is
-//! lost.
+//! Our own C programs with AddressSanitizer, in them and in the library: nothing is read or written beside
+//! the memory that it belongs to, on the stack and among globals, too, where valgrind sees nothing; and no
+//! memory is lost.
 //!
 //! The library is built by a nightly compiler, the programs by the C compiler, whose runtime serves both.
 

@@ -12,7 +12,8 @@ use crate::process::{self, Outcome};
 
 const RANKS: [usize; 3] = [2, 4, 7];
 
-/// Executables and how they are told to be brief: short runs, lengths up to 1 MiB, all processes in one group.
+/// Executables and how they are told to be brief: short runs, lengths up to 1 MiB, all processes in one
+/// group.
 const PROGRAMS: [(&str, &[&str]); 3] = [
     ("IMB-MPI1", &["-time", "0.05", "-iter", "20", "-msglog", "20", "-npmin", "1000"]),
     ("IMB-NBC", &["-time", "0.05", "-iter", "20", "-msglog", "16", "-npmin", "1000"]),
@@ -49,7 +50,8 @@ pub(super) fn run(options: &ForeignOptions<Imb>) -> Result<()> {
     tally.close(&format!("conformance imb on {}", library.name()))
 }
 
-/// `make` with the library's wrappers. IMB treats warnings of the compiler as errors; those are not the library's.
+/// `make` with the library's wrappers. IMB treats warnings of the compiler as errors; those are not the
+/// library's.
 fn build(library: Library, source: &Path, program: &str) -> Result<PathBuf> {
     if library == Library::Ayatori {
         our_prefix()?;

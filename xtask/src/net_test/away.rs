@@ -1,4 +1,5 @@
-//! Jobs that end beside a cut; and as bounds: gaps, progress while a rank computes, the CPU time of a blocked rank.
+//! Jobs that end beside a cut; and as bounds: gaps, progress while a rank computes, the CPU time of a blocked
+//! rank.
 
 use std::path::Path;
 use std::process::Command;
@@ -59,7 +60,8 @@ fn blocked(session: &mut Session<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What goes on while a rank computes, in each progress mode: as `cargo xtask bench --only overlap` within a host.
+/// What goes on while a rank computes, in each progress mode: as `cargo xtask bench --only overlap` within a
+/// host.
 pub(super) fn overlap(prefix: &Path) -> Result<()> {
     let program = build(prefix, &paths::root().join("bench/overlap.c"))?;
     let network = Network::new(1)?;
@@ -75,8 +77,8 @@ pub(super) fn overlap(prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// 4 MiB are delivered in time while a rank computes, and that costs a ping-pong next to nothing: over TCP and in shared
-/// memory, by default settings.
+/// 4 MiB are delivered in time while a rank computes, and that costs a ping-pong next to nothing: over TCP
+/// and in shared memory, by default settings.
 fn busy(session: &mut Session<'_>) -> Result<()> {
     const RATIO_MAX: f64 = 1.03;
     const BYTES: usize = 4 << 20;
@@ -112,8 +114,8 @@ fn busy(session: &mut Session<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How long the scheduler lets another program finish its turn: the kernel's base slice, 0.7 ms for one CPU (Linux 6.15; 0.75
-/// before) and as much more each time their number doubles, up to eight.
+/// How long the scheduler lets another program finish its turn: the kernel's base slice, 0.7 ms for one CPU
+/// (Linux 6.15; 0.75 before) and as much more each time their number doubles, up to eight.
 fn slice_ms() -> f64 {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 8);
     0.7 * f64::from(1 + cpus.ilog2())

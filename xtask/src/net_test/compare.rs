@@ -1,8 +1,9 @@
-//! `make bench-net`: ping-pong and bandwidth over the same veth pairs beside raw sockets, Open MPI, MPICH and Intel MPI.
+//! `make bench-net`: ping-pong and bandwidth over the same veth pairs beside raw sockets, Open MPI, MPICH and
+//! Intel MPI.
 //!
-//! Interleaved: within a round raw sockets and every library have their turn at one figure, on the same network, before the
-//! next figure begins: a machine that is shared with others is not the same one half a minute later. A library that cannot be
-//! launched over namespaces, or fails, is named with the reason.
+//! Interleaved: within a round raw sockets and every library have their turn at one figure, on the same
+//! network, before the next figure begins: a machine that is shared with others is not the same one half a
+//! minute later. A library that cannot be launched over namespaces, or fails, is named with the reason.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -208,8 +209,8 @@ fn copy_environment(from: &Command, to: &mut Command) {
     to.envs(from.get_envs().filter_map(|(name, value)| Some((name, value?))));
 }
 
-/// A command in the place of ssh: the last words in another namespace, under a host name of its own, since libraries take
-/// processes with one host name for neighbours. Gone with its files when dropped.
+/// A command in the place of ssh: the last words in another namespace, under a host name of its own, since
+/// libraries take processes with one host name for neighbours. Gone with its files when dropped.
 struct Agent {
     script: PathBuf,
     etc: Vec<PathBuf>,

@@ -1,4 +1,5 @@
-//! Bits that flip on the way, under a valid TCP checksum: through a proxy that both hosts take for each other.
+//! Bits that flip on the way, under a valid TCP checksum: through a proxy that both hosts take for each
+//! other.
 //!
 //! ```text
 //!   host a            proxy, in two namespaces             host b
@@ -45,7 +46,8 @@ struct Proxy {
     /// Those behind which so much more was sent that they have been read.
     read_flips_count: AtomicU64,
     connections_count: AtomicU64,
-    /// What the first caller said who came as far as a proof: of two ranks that call each other at once one hangs up.
+    /// What the first caller said who came as far as a proof: of two ranks that call each other at once one
+    /// hangs up.
     recorded: Mutex<Option<Vec<u8>>>,
 }
 
@@ -81,8 +83,8 @@ pub(super) fn damage(session: &mut Session<'_>) -> Result<()> {
         Ok(answer) => format!("{answer:?}"),
         Err(error) => format!("{error:#}"),
     });
-    // The test can fail: without sums it does, and for no other reason than this. A bit that flips in a packet's header may
-    // end the job before there is a wrong word.
+    // The test can fail: without sums it does, and for no other reason than this. A bit that flips in a
+    // packet's header may end the job before there is a wrong word.
     let mut others = Vec::new();
     for seed in (seed..).take(UNSUMMED_ATTEMPTS) {
         let damaged = run(session, false, seed)?;

@@ -45,7 +45,8 @@ pub(crate) struct StrangerOptions {
     first: u32,
 }
 
-/// Sends strangers to the receiver's listener over one rail and to the sender's over the other; what they say at their end.
+/// Sends strangers to the receiver's listener over one rail and to the sender's over the other; what they say
+/// at their end.
 fn attack(network: &Network, ear: &Ear) -> Result<String> {
     let first = ear.first_process()?;
     let this = std::env::current_exe().context("cannot find myself")?;
@@ -168,8 +169,8 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
     Ok(())
 }
 
-/// What an honest rank might say first at the address `10.77.INTERFACE.NUMBER` of the other: who names another rank or interface is
-/// not even challenged. `first` is the number of rank 0.
+/// What an honest rank might say first at the address `10.77.INTERFACE.NUMBER` of the other: who names
+/// another rank or interface is not even challenged. `first` is the number of rank 0.
 fn hello(listener: SocketAddr, first: u32) -> [u8; HELLO_BYTES] {
     let (interface, rank) = match listener.ip() {
         IpAddr::V4(address) => (address.octets()[2], address.octets()[3].saturating_sub(1)),
@@ -195,8 +196,8 @@ pub(super) enum Answer {
     Refused,
 }
 
-/// The dialler's part of a handshake, word for word. Whoever gets no challenge, or no answer to the proof, has not been
-/// refused: that is an error.
+/// The dialler's part of a handshake, word for word. Whoever gets no challenge, or no answer to the proof,
+/// has not been refused: that is an error.
 pub(super) fn converse(stream: &mut TcpStream, hello: &[u8], proof: &[u8]) -> std::io::Result<Answer> {
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     stream.write_all(hello)?;

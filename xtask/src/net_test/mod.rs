@@ -1,11 +1,12 @@
 //! `cargo xtask net-test`: jobs over TCP between two network namespaces of this machine.
 //!
-//! Needs root. The namespaces and their rails have names of their own and are removed at the end, whatever happens.
+//! Needs root. The namespaces and their rails have names of their own and are removed at the end, whatever
+//! happens.
 //!
-//! There are two kinds of [steps](STEPS). A *test* fails for one reason only, that the library is wrong: it waits until rails
-//! have carried so many bytes, never for a time, and has a hang limit of minutes. A *bound* is a figure of time or rate with
-//! the value that it should reach: `--bounds --runs N` measures each so often and says how many first tries reached it.
-//! The short tests run in CI where they can.
+//! There are two kinds of [steps](STEPS). A *test* fails for one reason only, that the library is wrong: it
+//! waits until rails have carried so many bytes, never for a time, and has a hang limit of minutes. A *bound*
+//! is a figure of time or rate with the value that it should reach: `--bounds --runs N` measures each so
+//! often and says how many first tries reached it. The short tests run in CI where they can.
 
 mod away;
 mod basics;

@@ -13,7 +13,8 @@ use crate::process;
 pub(super) const PREFIX: &str = "aytnet";
 /// Hang limit of any one program.
 pub(super) const LIMIT: Duration = Duration::from_secs(300);
-/// Hang limit of a wait for something that a running job does. Less than [`LIMIT`]: what did not come is then named.
+/// Hang limit of a wait for something that a running job does. Less than [`LIMIT`]: what did not come is then
+/// named.
 const EVENT_LIMIT: Duration = Duration::from_secs(120);
 /// Ethernet's usual frames, and the long ones that clusters use.
 pub(super) const MTU: u32 = 1500;
@@ -197,7 +198,8 @@ impl Network {
     }
 }
 
-/// Runs a job that goes on until a file appears, whose path is its last argument; the file is made when `script` ends.
+/// Runs a job that goes on until a file appears, whose path is its last argument; the file is made when
+/// `script` ends.
 pub(super) fn while_running(
     job: &mut Command,
     script: impl FnOnce() -> Result<()> + Send,
@@ -264,7 +266,8 @@ fn is_left(name: &str) -> bool {
     !pid.is_empty() && !Path::new("/proc").join(pid).exists()
 }
 
-/// An interface with a carrier and an address, and nobody behind it: a cable whose other end is in the same host.
+/// An interface with a carrier and an address, and nobody behind it: a cable whose other end is in the same
+/// host.
 pub(super) fn blind(host: &str, name: &str, address: &str) -> Result<()> {
     ip(&format!("-n {host} link add {name} type veth peer name {name}x"))?;
     ip(&format!("-n {host} addr add {address} dev {name}"))?;

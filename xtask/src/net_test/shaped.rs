@@ -117,8 +117,8 @@ fn raw_stream_over(
     Ok((name, outcome.stdout))
 }
 
-/// What raw sockets reach one way of the sum (in GB/s) of these rails now, beside a figure that was missed, which asks for at
-/// least so many percent in every fifth of a second.
+/// What raw sockets reach one way of the sum (in GB/s) of these rails now, beside a figure that was missed,
+/// which asks for at least so many percent in every fifth of a second.
 pub(super) fn raw_beside(network: &Network, rails: &[usize], sum: f64, least: f64) -> Result<String> {
     let (name, said) = raw_stream_over(network, &build_raw()?, Raw::OneWay, rails)?;
     let percent = |name| Some(result(&said, name, 0)? / sum * 100.0);

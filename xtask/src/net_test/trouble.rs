@@ -1,4 +1,5 @@
-//! Rails that change their speed, break, fall silent, come back, or do not: what must hold whenever, and, as bounds, how soon.
+//! Rails that change their speed, break, fall silent, come back, or do not: what must hold whenever, and, as
+//! bounds, how soon.
 
 use std::process::Command;
 use std::time::Duration;
@@ -100,8 +101,8 @@ fn none_left(session: &mut Session<'_>, how: &str, set: Set) -> Result<()> {
 /// The share of the sum that counts as all of it.
 const ALL: f64 = 0.90;
 
-/// A stream for so many seconds, under which `change` is called at each of the moments, in seconds from the start, with its
-/// number. The timeline and when the changes were made.
+/// A stream for so many seconds, under which `change` is called at each of the moments, in seconds from the
+/// start, with its number. The timeline and when the changes were made.
 fn timed_stream(
     session: &mut Session<'_>,
     network: &Network,
@@ -140,7 +141,8 @@ pub(super) fn during(
     })
 }
 
-/// Adds when a stream was as quick again as it is to be. If that is too late, `beside` says what raw sockets reach.
+/// Adds when a stream was as quick again as it is to be. If that is too late, `beside` says what raw sockets
+/// reach.
 fn recovery(
     session: &mut Session<'_>,
     name: &str,

@@ -1,4 +1,5 @@
-//! Which crate may depend on which (ARCHITECTURE.md): core and fabric on nothing of ours, devices on core, and so on.
+//! Which crate may depend on which (ARCHITECTURE.md): core and fabric on nothing of ours, devices on core,
+//! and so on.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +53,8 @@ fn check_packages(metadata: &Value, allowed: &BTreeMap<String, Vec<String>>, fin
             if ours && !arrows.contains(&target) {
                 findings.push(format!("{name}: must not depend on {target} (ARCHITECTURE.md: arrows)"));
             }
-            // Not linked into the library: dev-dependencies, those of test configurations, and those of features.
+            // Not linked into the library: dev-dependencies, those of test configurations, and those of
+            // features.
             let is_optional = dependency["optional"].as_bool() == Some(true);
             let linked = dependency["kind"].is_null() && !is_optional && !test_only(dependency);
             let is_library = linked && allowed.contains_key(name);

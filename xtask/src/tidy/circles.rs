@@ -1,12 +1,12 @@
-//! No circles of modules: two modules that name each other, directly or by way of others, can only be understood
-//! together.
+//! No circles of modules: two modules that name each other, directly or by way of others, can only be
+//! understood together.
 //!
-//! A module is a file. It names another by a path that begins with `crate`, `super`, `self` or one of its own children;
-//! a path through a `pub use` counts for the module behind it. Tests do not count, and neither does what a macro names
-//! by `$crate`: that belongs to the place where the macro is used.
+//! A module is a file. It names another by a path that begins with `crate`, `super`, `self` or one of its own
+//! children; a path through a `pub use` counts for the module behind it. Tests do not count, and neither does
+//! what a macro names by `$crate`: that belongs to the place where the macro is used.
 //!
-//! In most crates no circle is allowed; in core one may stay inside of a folder. Today's exceptions are listed in
-//! `xtask/tidy.toml` and may only shrink.
+//! In most crates no circle is allowed; in core one may stay inside of a folder. Today's exceptions are
+//! listed in `xtask/tidy.toml` and may only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use anyhow::Result;
 use super::{Findings, rust};
 use crate::paths;
 
-/// Crates without circles, and those in which one may stay inside of a folder. A crate that is not there yet is passed over.
+/// Crates without circles, and those in which one may stay inside of a folder. A crate that is not there yet
+/// is passed over.
 const WHOLE: [&str; 6] = ["mpi", "devices", "fabric", "launch", "lab", "study"];
 const WITHIN_FOLDERS: [&str; 1] = ["core"];
 

@@ -1,7 +1,7 @@
 //! Every dependency's licence must be one that the list allows.
 //!
-//! Not by cargo-deny: every machine that runs the tests would have to build or fetch that tool, for what the `spdx` crate
-//! does in a line.
+//! Not by cargo-deny: every machine that runs the tests would have to build or fetch that tool, for what the
+//! `spdx` crate does in a line.
 
 use anyhow::Result;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! Rust source as the compiler's lexer and parser see it: words without comments and strings, and functions' lengths.
+//! Rust source as the compiler's lexer and parser see it: words without comments and strings, and functions'
+//! lengths.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -39,7 +40,8 @@ fn keep(tokens: TokenStream, text: &str, out: &mut [u8]) {
     }
 }
 
-/// Copies a word that stands at its place in the source. (A documentation comment is lexed as an attribute there.)
+/// Copies a word that stands at its place in the source. (A documentation comment is lexed as an attribute
+/// there.)
 fn copy(range: std::ops::Range<usize>, word: &str, text: &str, out: &mut [u8]) {
     if text.get(range.clone()) == Some(word) {
         out[range].copy_from_slice(word.as_bytes());

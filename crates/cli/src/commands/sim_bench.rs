@@ -135,8 +135,8 @@ fn rounds_of(pattern: &impl Pattern, per_host_count: u32) -> anyhow::Result<Samp
     Ok(sample(&network, started))
 }
 
-/// Wall time of a message between two real processes of which the receiver has posted so many receives, each with a tag
-/// of its own, and gets the last one's message first, ns.
+/// Wall time of a message between two real processes of which the receiver has posted so many receives, each
+/// with a tag of its own, and gets the last one's message first, ns.
 fn matching_ns(posted: u32) -> anyhow::Result<f64> {
     async fn rank(mpi: Mpi, posted: u32) -> Result<(), Error> {
         const BYTES: u64 = 8;

@@ -21,9 +21,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Study {
-    /// VLAN Ethernet topologies on SuperNova and Misc: diameter, bisection, number of VLANs (tables 2 and 7, figure 2)
+    /// VLAN Ethernet topologies on SuperNova and Misc: diameter, bisection, number of VLANs (tables 2 and 7,
+    /// figure 2)
     Vlan(VlanArgs),
-    /// Packet pacing on FX10: random ring and all-to-all over gap, and gaps that need no search (figures 1 to 3)
+    /// Packet pacing on FX10: random ring and all-to-all over gap, and gaps that need no search (figures 1 to
+    /// 3)
     Pacing(PacingArgs),
     /// InfiniBand links in parallel on a NUMA host: bandwidth by links, distance and striping (YAMPII;
     /// figures 4 to 8)

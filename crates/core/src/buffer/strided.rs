@@ -1,8 +1,9 @@
-//! Copies between memory with gaps and packed bytes: the part of [`layout`](crate::layout) that needs `unsafe`.
+//! Copies between memory with gaps and packed bytes: the part of [`layout`](crate::layout) that needs
+//! `unsafe`.
 //!
-//! Bounds are checked once a [`Run`], and once a block for a list of displacements; the loops after that are free of
-//! checks. Both sides are raw addresses until a block is copied, so memory that a program lets overlap by mistake gives
-//! mixed bytes and nothing worse.
+//! Bounds are checked once a [`Run`], and once a block for a list of displacements; the loops after that are
+//! free of checks. Both sides are raw addresses until a block is copied, so memory that a program lets
+//! overlap by mistake gives mixed bytes and nothing worse.
 
 use super::{Buffer, copy};
 use core::marker::PhantomData;
@@ -141,8 +142,8 @@ impl Buffer {
     pub(crate) fn pack_run(&self, run: &Run, to: &mut PackedMut<'_>) {
         assert_run_fits(run, self.len, to.len);
         let (Some(memory), Some(packed)) = (self.base, to.base) else { return };
-        // SAFETY: each block lies inside on both sides (checked above), so the addresses are in bounds, readable
-        // (`from_raw_parts`) and writable (a mutable slice, or `from_raw_parts`).
+        // SAFETY: each block lies inside on both sides (checked above), so the addresses are in bounds,
+        // readable (`from_raw_parts`) and writable (a mutable slice, or `from_raw_parts`).
         unsafe {
             let from = memory.as_ptr().offset(run.memory);
             let to = packed.as_ptr().add(run.packed);
@@ -176,7 +177,8 @@ impl Buffer {
             "{OUTSIDE}"
         );
         let (Some(memory), Some(packed)) = (self.base, to.base) else { return };
-        // SAFETY: the packed side has room for all blocks (checked above), the memory side is checked for each.
+        // SAFETY: the packed side has room for all blocks (checked above), the memory side is checked for
+        // each.
         unsafe { copy_list::<true>((memory.as_ptr(), self.len), list, packed.as_ptr().add(at)) }
     }
 
@@ -196,8 +198,8 @@ impl Buffer {
 }
 
 impl Buffer {
-    /// Copies blocks to packed bytes. `origin` is added to where they are in memory, `packed` to where they go, less the
-    /// place of the first.
+    /// Copies blocks to packed bytes. `origin` is added to where they are in memory, `packed` to where they
+    /// go, less the place of the first.
     ///
     /// # Panics
     /// If a block lies outside of either side (our bug).
@@ -255,11 +257,12 @@ pub(crate) struct List<'a> {
     pub(crate) len: usize,
 }
 
-/// Copies the blocks of a list out of memory (`PACK`) or into it, in a loop of its own for each of the usual lengths.
+/// Copies the blocks of a list out of memory (`PACK`) or into it, in a loop of its own for each of the usual
+/// lengths.
 ///
 /// # Safety
-/// The memory is an allocation of the length given with it, readable, and writable unless `PACK`. At `packed` all blocks
-/// have room, writable if `PACK`, else readable.
+/// The memory is an allocation of the length given with it, readable, and writable unless `PACK`. At `packed`
+/// all blocks have room, writable if `PACK`, else readable.
 unsafe fn copy_list<const PACK: bool>(memory: (*mut u8, usize), list: &List<'_>, packed: *mut u8) {
     // SAFETY: by the contract.
     unsafe {
@@ -289,7 +292,8 @@ unsafe fn copy_list<const PACK: bool>(memory: (*mut u8, usize), list: &List<'_>,
 #[inline(always)]
 unsafe fn list_words<T: Copy, const PACK: bool>(memory: (*mut u8, usize), list: &List<'_>, packed: *mut u8) {
     for (index, displacement) in list.displacements.iter().enumerate() {
-        // SAFETY: the block lies in the memory (checked), and the packed side has room for all by the contract.
+        // SAFETY: the block lies in the memory (checked), and the packed side has room for all by the
+        // contract.
         unsafe {
             let block = memory.0.add(checked_offset(list, *displacement, memory.1)).cast::<T>();
             let packed = packed.cast::<T>().add(index);
@@ -301,7 +305,8 @@ unsafe fn list_words<T: Copy, const PACK: bool>(memory: (*mut u8, usize), list: 
     }
 }
 
-/// Where a block of a list lies in `available` bytes of memory. What is below 0 becomes a huge number without its sign.
+/// Where a block of a list lies in `available` bytes of memory. What is below 0 becomes a huge number without
+/// its sign.
 #[inline(always)]
 fn checked_offset(list: &List<'_>, displacement: isize, available: usize) -> usize {
     let offset = list.origin.wrapping_add(displacement) as usize;

@@ -28,8 +28,8 @@ pub(super) struct Accumulator {
 }
 
 impl Accumulator {
-    /// Starts with `send`, or with what is in `result` (`MPI_IN_PLACE`). A `result` of `None` is scratch memory
-    /// made when needed.
+    /// Starts with `send`, or with what is in `result` (`MPI_IN_PLACE`). A `result` of `None` is scratch
+    /// memory made when needed.
     pub(super) fn new(send: Option<Buffer>, result: Option<Buffer>, commutative: bool) -> Self {
         let at = if send.is_some() { At::Send } else { At::Result };
         let send = send.or(result).expect("something to start with");

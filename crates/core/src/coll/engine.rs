@@ -1,5 +1,6 @@
-//! Runs schedules. A cursor goes over the steps once, from fence to fence; a step that waits for an edge is left
-//! behind and taken up when that edge is released. So no step is looked at in vain, however long a run takes.
+//! Runs schedules. A cursor goes over the steps once, from fence to fence; a step that waits for an edge is
+//! left behind and taken up when that edge is released. So no step is looked at in vain, however long a run
+//! takes.
 
 use super::schedule::{Action, NONE, Schedule, StepId};
 use crate::buffer::Buffer;

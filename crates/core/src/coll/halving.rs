@@ -1,11 +1,12 @@
-//! The parts of Rabenseifner's algorithms (Thakur, Rabenseifner, Gropp 2005, §§4.4, 4.5): fold to a power of two,
-//! reduce-scatter by recursive halving, then gather or allgather. For commutative operations.
+//! The parts of Rabenseifner's algorithms (Thakur, Rabenseifner, Gropp 2005, §§4.4, 4.5): fold to a power of
+//! two, reduce-scatter by recursive halving, then gather or allgather. For commutative operations.
 
 use super::schedule::Builder;
 use super::{Context, Rank};
 use crate::buffer::Buffer;
 
-/// A power of two of the processes, after each of the first `rest` pairs of neighbours has been folded into one.
+/// A power of two of the processes, after each of the first `rest` pairs of neighbours has been folded into
+/// one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Folded {
     context: Context,

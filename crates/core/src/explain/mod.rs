@@ -1,12 +1,13 @@
 //! What a process waits for, as plain data: what `ayatori why` is made of.
 //!
-//! [`Process::explain`](crate::Process::explain) tells what a process has: communicators, posted receives, unexpected
-//! messages, links. [`Process::need`](crate::Process::need) tells what a request needs to end. The runtime adds which call
-//! of the user waits for which requests, and gives all of it away as a [`Snapshot`]; whoever has those of all processes
-//! can say who waits for whom. Nothing here costs anything before somebody asks.
+//! [`Process::explain`](crate::Process::explain) tells what a process has: communicators, posted receives,
+//! unexpected messages, links. [`Process::need`](crate::Process::need) tells what a request needs to end. The
+//! runtime adds which call of the user waits for which requests, and gives all of it away as a [`Snapshot`];
+//! whoever has those of all processes can say who waits for whom. Nothing here costs anything before somebody
+//! asks.
 //!
-//! Lists are cut at [`LIST_MAX`] and say how many there were. Bytes are made and read by the trait [`Plain`]: what a
-//! foreign process wrote is refused and never trusted.
+//! Lists are cut at [`LIST_MAX`] and say how many there were. Bytes are made and read by the trait [`Plain`]:
+//! what a foreign process wrote is refused and never trusted.
 
 mod plain;
 #[cfg(test)]

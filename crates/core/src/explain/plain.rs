@@ -198,7 +198,8 @@ impl Plain for Need {
             3 => Self::Progress { peer: ProcessId::take(bytes)? },
             4 => {
                 let state = CollectiveState::take(bytes)?;
-                // Its steps are messages: nobody writes one inside of another, and depth is nobody's to choose.
+                // Its steps are messages: nobody writes one inside of another, and depth is nobody's to
+                // choose.
                 let is_nested = |need: &Self| matches!(need, Self::Collective(_));
                 if state.needs.iter().any(is_nested) {
                     return None;

@@ -1,12 +1,13 @@
-//! `external32`, the representation of data that all MPI libraries share (MPI-5.0 §14.5.2): big-endian, IEEE, and of sizes
-//! that do not depend on the machine.
+//! `external32`, the representation of data that all MPI libraries share (MPI-5.0 §14.5.2): big-endian, IEEE,
+//! and of sizes that do not depend on the machine.
 
 use crate::datatype::{Element, LONG_DOUBLE, LongDoubleFormat, Number, Predefined};
 use alloc::vec::Vec;
 use rustc_apfloat::ieee::{Double, Quad, X87DoubleExtended};
 use rustc_apfloat::{Float, FloatConvert, Round};
 
-/// Bytes of a number in external32, where `native` is how it lies in memory. `long` is 4 bytes, `wchar_t` is 2.
+/// Bytes of a number in external32, where `native` is how it lies in memory. `long` is 4 bytes, `wchar_t` is
+/// 2.
 const fn number_bytes(datatype: Predefined, native: Number) -> usize {
     use Predefined::{Long, LongInt, UnsignedLong, Wchar};
     match (datatype, native) {

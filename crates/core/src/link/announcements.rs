@@ -1,10 +1,10 @@
 //! How many announced messages (RTS) may wait unmatched at their receiver.
 //!
 //! Each costs the receiver memory, and unlike eager data it needs no credit. So a receiver keeps at most
-//! [`ANNOUNCEMENTS_MAX`] of a peer: a peer that sends more misbehaves. A correct sender has no more announced and unanswered,
-//! and holds further ones back; while it does, every later message is an announcement, too, and waits behind them, so order
-//! stays. A program notices if it has more sends than that under way to one process and the receiver wants a later one
-//! first.
+//! [`ANNOUNCEMENTS_MAX`] of a peer: a peer that sends more misbehaves. A correct sender has no more announced
+//! and unanswered, and holds further ones back; while it does, every later message is an announcement, too,
+//! and waits behind them, so order stays. A program notices if it has more sends than that under way to one
+//! process and the receiver wants a later one first.
 
 use super::{LinkIndex, Links, Outgoing};
 use crate::data::Data;

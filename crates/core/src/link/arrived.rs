@@ -3,13 +3,15 @@
 use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Ack, Seen};
 
-/// Bytes that are acknowledged without waiting for more, if the last acknowledgement was [`ACK_INTERVAL`] ago.
+/// Bytes that are acknowledged without waiting for more, if the last acknowledgement was [`ACK_INTERVAL`]
+/// ago.
 const ACK_BYTES: u64 = 64 << 10;
-/// Bytes that are acknowledged in any case: on a rail of GB/s an acknowledgement for every 64 KiB would cost a sixth of the
-/// receiver's time, and each costs the sender some, too.
+/// Bytes that are acknowledged in any case: on a rail of GB/s an acknowledgement for every 64 KiB would cost
+/// a sixth of the receiver's time, and each costs the sender some, too.
 const ACK_BYTES_MOST: u64 = 1 << 20;
 const ACK_INTERVAL: Duration = Duration::from_us(100);
-/// Packets that are acknowledged without waiting for more: half of what an acknowledgement can name when there are gaps.
+/// Packets that are acknowledged without waiting for more: half of what an acknowledgement can name when
+/// there are gaps.
 const ACK_PACKETS: u32 = 16;
 /// How long an acknowledgement waits for a packet that takes it along.
 pub(super) const ACK_DELAY: Duration = Duration::from_ms(2);

@@ -8,11 +8,12 @@
 //!     └───────────────────────────────────┴──── RailUp, or a probe is acknowledged ┘
 //! ```
 //!
-//! Silence alone says nothing: a peer that computes acknowledges nothing either, on any rail, and that is no fault. So
-//! a rail is silent only if the peer answers *on another rail* meanwhile, or the device knows from the network's own
-//! acknowledgements ([`Device::heard`](crate::device::Device::heard)), or, where neither can be had, after half of
-//! the time after which the peer is given up. And only after one more look ([`SECOND_LOOK`]), in which what was asked at the
-//! first is answered. What has come while *this* process computed is read before either (`Process::progress`).
+//! Silence alone says nothing: a peer that computes acknowledges nothing either, on any rail, and that is no
+//! fault. So a rail is silent only if the peer answers *on another rail* meanwhile, or the device knows from
+//! the network's own acknowledgements ([`Device::heard`](crate::device::Device::heard)), or, where neither
+//! can be had, after half of the time after which the peer is given up. And only after one more look
+//! ([`SECOND_LOOK`]), in which what was asked at the first is answered. What has come while *this* process
+//! computed is read before either (`Process::progress`).
 
 use super::TrunkConfig;
 use crate::time::{Duration, Instant};

@@ -11,21 +11,22 @@ use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Ack, FRAGMENT_HEADER_BYTES};
 use alloc::collections::VecDeque;
 
-/// What may be under way on a rail beyond its round trip: a few milliseconds, so that a peer that polls late finds something
-/// to do, and no more, so that the end of a message does not wait for a slow rail. Where both sides send,
-/// acknowledgements wait behind the data of the other direction, and what is under way is in one queue or the other: it has to
-/// be more than one of them holds, or the other runs dry now and then. So what the device queues comes to it, which is a number
-/// of bytes: milliseconds of their own on a slow rail. 4 ms gave 87 to 93 % of 4 × 2 Gbit/s
-/// both ways, 6 ms 96 %, 8 ms 97 to 98 %.
+/// What may be under way on a rail beyond its round trip: a few milliseconds, so that a peer that polls late
+/// finds something to do, and no more, so that the end of a message does not wait for a slow rail. Where both
+/// sides send, acknowledgements wait behind the data of the other direction, and what is under way is in one
+/// queue or the other: it has to be more than one of them holds, or the other runs dry now and then. So what
+/// the device queues comes to it, which is a number of bytes: milliseconds of their own on a slow rail. 4 ms
+/// gave 87 to 93 % of 4 × 2 Gbit/s both ways, 6 ms 96 %, 8 ms 97 to 98 %.
 const DEPTH: Duration = Duration::from_ms(8);
 /// Under way at least, in pieces: one on the wire, one behind it.
 const WINDOW_PIECES_MIN: u64 = 2;
-/// On a doubted rail at least, in bytes, and one piece: enough to tell, and not much to wait for where the doubt is
-/// wrong.
+/// On a doubted rail at least, in bytes, and one piece: enough to tell, and not much to wait for where the
+/// doubt is wrong.
 const WINDOW_DOUBTED_BYTES_MIN: u64 = 2 * RUN_BYTES;
 /// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
 const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;
-/// The longest time before an acknowledgement that is owed is asked for, and the longest between two questions.
+/// The longest time before an acknowledgement that is owed is asked for, and the longest between two
+/// questions.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_ms(100);
 /// How far the numbers of an unordered rail may be out of order before one counts as lost.
 const REORDER_PACKETS: u32 = 16;
@@ -63,7 +64,8 @@ pub(super) struct RailState {
     sent: VecDeque<Sent>,
     /// Of packets under way.
     outstanding_bytes: u64,
-    /// Puts and gets under way, and their bytes. They outlive the rail's being taken out: their ends are always reported.
+    /// Puts and gets under way, and their bytes. They outlive the rail's being taken out: their ends are
+    /// always reported.
     operation_count: u32,
     operation_bytes: u64,
     pub(super) rate: RateMeter,
@@ -197,8 +199,8 @@ impl RailState {
         }
     }
 
-    /// How long an acknowledgement may take before it is asked for. Bounded, for a round trip may have been measured over
-    /// a time in which this process computed, and says nothing then.
+    /// How long an acknowledgement may take before it is asked for. Bounded, for a round trip may have been
+    /// measured over a time in which this process computed, and says nothing then.
     fn patience(&self) -> Duration {
         let rtt = self.rate.rtt();
         (Duration(rtt.0.saturating_mul(4)) + Duration::from_ms(20)).min(PATIENCE_MAX)

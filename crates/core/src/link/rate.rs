@@ -1,9 +1,9 @@
 //! How fast a rail completes what it is given: a measurement, not a promise.
 //!
-//! The time between two acknowledgements is what the rail took for the bytes of the second, if those were already under
-//! way when the first came: then the rail had no pause. Such bytes and times are summed over the last
-//! [`MEMORY`] of busy time; their quotient is the rate. So acknowledgements that come late and in heaps do no harm, and
-//! an idle rail is not taken for a slow one.
+//! The time between two acknowledgements is what the rail took for the bytes of the second, if those were
+//! already under way when the first came: then the rail had no pause. Such bytes and times are summed over
+//! the last [`MEMORY`] of busy time; their quotient is the rate. So acknowledgements that come late and in
+//! heaps do no harm, and an idle rail is not taken for a slow one.
 //!
 //! A rail that was measured slow, or whose round trips were long, gets no data any more where the others are
 //! done sooner with all of it. So it is not measured again, whatever the reason was: this process had no CPU
@@ -83,8 +83,8 @@ impl RateMeter {
         (self.run_bytes, self.run) = (0, Duration::ZERO);
     }
 
-    /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together. On a doubted rail the first
-    /// ones after a pause count, too, with their latency.
+    /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together. On a doubted rail the
+    /// first ones after a pause count, too, with their latency.
     pub(super) fn on_acknowledged(&mut self, bytes: u64, sent_at: Instant, now: Instant) {
         if sent_at < self.last_at || self.is_doubted {
             self.add_to_run(bytes, now.since(self.last_at.max(sent_at)));
@@ -175,15 +175,16 @@ impl RateMeter {
         self.is_measured().then(|| (rate / u128::from(self.busy.0)).clamp(1, u64::MAX.into()) as u64)
     }
 
-    /// A round trip without what the other side waited. One that took no time is none: this side's clock was read
-    /// before the packet went or the answer came.
+    /// A round trip without what the other side waited. One that took no time is none: this side's clock was
+    /// read before the packet went or the answer came.
     pub(super) fn on_round_trip(&mut self, rtt: Duration) {
         if rtt == Duration::ZERO {
             return;
         }
         self.rtt = if self.has_rtt { Duration(self.rtt.0 - self.rtt.0 / 8 + rtt.0 / 8) } else { rtt };
-        // It never rises while a connection lasts: a rail under load does not show its least, and taken for longer than it is,
-        // it would be given more to do, and show more still, until queues on the way overflow.
+        // It never rises while a connection lasts: a rail under load does not show its least, and taken for
+        // longer than it is, it would be given more to do, and show more still, until queues on the way
+        // overflow.
         if rtt < self.rtt_min || !self.has_rtt {
             self.rtt_min = rtt;
         }
@@ -222,8 +223,8 @@ mod tests {
     use super::*;
     use alloc::collections::VecDeque;
 
-    /// A rail with a queue: packets of 64 KiB, `depth` under way, a rate that changes at the half, acknowledgements that
-    /// come in heaps.
+    /// A rail with a queue: packets of 64 KiB, `depth` under way, a rate that changes at the half,
+    /// acknowledgements that come in heaps.
     fn run(rates: [u64; 2], depth: usize, heap: usize, said: u64) -> [u64; 2] {
         let (bytes, latency) = (64u64 << 10, Duration::from_us(100));
         let mut meter = RateMeter::new(said, latency.0);

@@ -5,11 +5,12 @@ use crate::error::Blame;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-/// Packets that may be held. A peer has at most [`STREAM_PACKETS_MAX`](super::stream::STREAM_PACKETS_MAX) under way.
+/// Packets that may be held. A peer has at most [`STREAM_PACKETS_MAX`](super::stream::STREAM_PACKETS_MAX)
+/// under way.
 pub(super) const HELD_PACKETS_MAX: u32 = super::stream::STREAM_PACKETS_MAX as u32;
 
-/// Bytes that may be held. A peer sends no packet while it has [`STREAM_BYTES_MAX`](super::stream::STREAM_BYTES_MAX) under way, and
-/// none is longer than that.
+/// Bytes that may be held. A peer sends no packet while it has
+/// [`STREAM_BYTES_MAX`](super::stream::STREAM_BYTES_MAX) under way, and none is longer than that.
 const HELD_BYTES_MAX: usize = 2 * super::stream::STREAM_BYTES_MAX;
 
 /// A packet of `wire`, copied.
@@ -48,7 +49,8 @@ pub(super) struct Reorder {
 }
 
 impl Reorder {
-    /// Whether it is the turn of packet `sequence`, when `next` is the next. If not it is held, or dropped as a duplicate.
+    /// Whether it is the turn of packet `sequence`, when `next` is the next. If not it is held, or dropped as
+    /// a duplicate.
     pub(super) fn take_or_hold(
         &mut self,
         sequence: u32,

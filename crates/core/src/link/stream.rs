@@ -1,4 +1,5 @@
-//! Packets that have to arrive in order, each kept until it is acknowledged, so that it can go again over another rail.
+//! Packets that have to arrive in order, each kept until it is acknowledged, so that it can go again over
+//! another rail.
 
 use crate::buffer::{Payload, Piece, payload_len};
 use alloc::collections::VecDeque;

@@ -1,9 +1,10 @@
 //! Which rail takes the next piece of data: pure functions of what is known of the rails, which can say why.
 //!
-//! *Even* gives every rail the same share of each message (P1, §3), *weighted* a share by what the device says of its
-//! bandwidth: both are fixed when the message begins, so the slowest rail decides. *Adaptive*, the default, gives each
-//! piece to the rail that will have delivered it first, by what was measured; and a slow rail gets nothing any more when
-//! the others would be done with all the rest before it had delivered one more piece. So all rails end together.
+//! *Even* gives every rail the same share of each message (P1, §3), *weighted* a share by what the device
+//! says of its bandwidth: both are fixed when the message begins, so the slowest rail decides. *Adaptive*,
+//! the default, gives each piece to the rail that will have delivered it first, by what was measured; and a
+//! slow rail gets nothing any more when the others would be done with all the rest before it had delivered
+//! one more piece. So all rails end together.
 
 use crate::ids::Rail;
 use crate::time::Duration;
@@ -33,7 +34,8 @@ impl Policy {
 
 /// How long one packet of data may keep a rail busy at most: whatever else has to go by it waits so long.
 const PACKET_TIME: Duration = Duration::from_us(400);
-/// So many more packets are to follow on each rail of several: packets become shorter towards the end, and all rails end together.
+/// So many more packets are to follow on each rail of several: packets become shorter towards the end, and
+/// all rails end together.
 const PACKETS_TO_FOLLOW: u64 = 4;
 /// So many packets fill what may be under way on a rail, at least.
 const PACKETS_A_WINDOW: u64 = 4;
@@ -75,8 +77,8 @@ impl View {
     }
 }
 
-/// Time until a rail has delivered all that it is given, in picoseconds. Asked of every rail for each short message: what
-/// a division of 64 bits can tell is not put to one of 128.
+/// Time until a rail has delivered all that it is given, in picoseconds. Asked of every rail for each short
+/// message: what a division of 64 bits can tell is not put to one of 128.
 #[inline]
 pub(super) fn finish_ps(latency: Duration, queue_bytes: u64, bytes_per_s: u64) -> u128 {
     const PS_PER_S: u64 = 1_000_000_000_000;
@@ -88,8 +90,8 @@ pub(super) fn finish_ps(latency: Duration, queue_bytes: u64, bytes_per_s: u64) -
     u128::from(latency.0) + queue_ps
 }
 
-/// The rail for the next piece of `piece_bytes`, when `rest_bytes` (with the piece) are still to go. `None`: wait until
-/// something is acknowledged.
+/// The rail for the next piece of `piece_bytes`, when `rest_bytes` (with the piece) are still to go. `None`:
+/// wait until something is acknowledged.
 pub fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail> {
     choose_bounded(views, piece_bytes, rest_bytes, u64::MAX)
 }
@@ -133,9 +135,9 @@ pub fn fills(views: &[View], rail: Rail, piece_bytes: u64, unit_bytes: u64, rest
         || !View { outstanding_bytes, ..*view }.has_room(unit_bytes, is_end)
 }
 
-/// How many units the next packet to a rail carries, when `rest_bytes` (with the packet) are still to go: one, and more while
-/// much is left. `rooms_units`: what packets of the rail hold, and what its long ones hold, which are for rails on which
-/// they do not take long.
+/// How many units the next packet to a rail carries, when `rest_bytes` (with the packet) are still to go:
+/// one, and more while much is left. `rooms_units`: what packets of the rail hold, and what its long ones
+/// hold, which are for rails on which they do not take long.
 pub fn packet_units(
     views: &[View],
     rail: Rail,
@@ -158,8 +160,8 @@ pub fn packet_units(
     (bytes / unit_bytes.max(1)).max(1)
 }
 
-/// Whether a rail that takes a piece now gets none any more of the `rest_bytes` that are left then: the others will be done
-/// with them before it had delivered one more.
+/// Whether a rail that takes a piece now gets none any more of the `rest_bytes` that are left then: the
+/// others will be done with them before it had delivered one more.
 pub fn is_last(views: &[View], rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
     let view = views.iter().find(|view| view.rail == rail);
     rest_bytes == 0
@@ -266,8 +268,8 @@ mod tests {
         assert!(is_end(&windows, 2_999) && !is_end(&windows, 3_000) && !is_end(&windows[..1], 1));
     }
 
-    /// Bytes by rail when a message of `pieces` is given out at once, and the time until the last has come over the
-    /// time that all rails together would need, in percent.
+    /// Bytes by rail when a message of `pieces` is given out at once, and the time until the last has come
+    /// over the time that all rails together would need, in percent.
     fn spread(views: &mut [View], pieces: u64) -> (Vec<u64>, u64) {
         let piece = 64 << 10;
         for left in (1..=pieces).rev() {

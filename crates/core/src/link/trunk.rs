@@ -1,9 +1,10 @@
 //! Several rails to one peer as one link that keeps order and loses nothing while a rail is left.
 //!
-//! Two kinds of traffic. The *stream*: packets of `wire` in order, by their sequence; each is kept until acknowledged
-//! and goes by the rail that delivers it first. *Units* of long messages, in any order, from the user's memory, spread by
-//! policy ([`stripe`]). Both are numbered by rail ([`rail`](super::rail)); what a rail has lost, or had not acknowledged
-//! when it was taken out ([`health`](super::health)), goes again, by whatever rail is best then.
+//! Two kinds of traffic. The *stream*: packets of `wire` in order, by their sequence; each is kept until
+//! acknowledged and goes by the rail that delivers it first. *Units* of long messages, in any order, from the
+//! user's memory, spread by policy ([`stripe`]). Both are numbered by rail ([`rail`](super::rail)); what a
+//! rail has lost, or had not acknowledged when it was taken out ([`health`](super::health)), goes again, by
+//! whatever rail is best then.
 
 use super::fronts::Fronts;
 use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
@@ -90,8 +91,9 @@ impl Trunk {
         &self.views
     }
 
-    /// Whether the acknowledgement of a piece that a rail takes will be waited for: it fills what may be under way there, as
-    /// [`views`](Self::views) last found it, or it is the last one of the `rest_bytes` that go there.
+    /// Whether the acknowledgement of a piece that a rail takes will be waited for: it fills what may be
+    /// under way there, as [`views`](Self::views) last found it, or it is the last one of the `rest_bytes`
+    /// that go there.
     pub(super) fn will_wait_for(&self, rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
         stripe::fills(&self.views, rail, piece_bytes, u64::from(self.unit_bytes), rest_bytes)
             || stripe::is_last(&self.views, rail, piece_bytes, rest_bytes)
@@ -242,8 +244,8 @@ impl Trunk {
         self.placed.push_back((rail, units));
     }
 
-    /// Sends again what is lost, tells what is placed, acknowledges what is due. Whether anything went, and whether
-    /// nothing is left that the device would not take.
+    /// Sends again what is lost, tells what is placed, acknowledges what is due. Whether anything went, and
+    /// whether nothing is left that the device would not take.
     pub(super) fn flush<D: Device>(&mut self, device: &mut D, now: Instant) -> (bool, bool) {
         let mut took = false;
         while let Some(sequence) = self.stream.next_again() {
@@ -416,8 +418,8 @@ impl Trunk {
         }
     }
 
-    /// Asks a rail that owes acknowledgements; if of data, also those that owe none, to see whether the peer is awake. (If
-    /// of questions too, an idle link that loses much would ask without end.)
+    /// Asks a rail that owes acknowledgements; if of data, also those that owe none, to see whether the peer
+    /// is awake. (If of questions too, an idle link that loses much would ask without end.)
     fn ask<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
         let (asked, owes_data) = (self.rails[index].rail, self.rails[index].carries_data());
         let idle = |state: &&RailState| {
@@ -452,8 +454,8 @@ impl Trunk {
         state.probe_at = now + self.config.probe_interval;
     }
 
-    /// When [`check`](Self::check) or [`flush`](Self::flush) has something to do. `is_full`: the device has refused
-    /// what is due already.
+    /// When [`check`](Self::check) or [`flush`](Self::flush) has something to do. `is_full`: the device has
+    /// refused what is due already.
     pub(super) fn deadline(&self, is_full: bool) -> Instant {
         let ack = |state: &RailState| state.arrived.due().filter(|_| !is_full).unwrap_or(Instant::FAR_FUTURE);
         let rails = self.rails.iter().map(|state| match state.health {
@@ -466,8 +468,8 @@ impl Trunk {
         rails.min().unwrap_or(Instant::FAR_FUTURE).min(give_up)
     }
 
-    /// A message's data is complete, by pieces that came by any rails: its sender waits for all to be acknowledged. It cannot
-    /// always tell which is the last on each rail, and ask for that.
+    /// A message's data is complete, by pieces that came by any rails: its sender waits for all to be
+    /// acknowledged. It cannot always tell which is the last on each rail, and ask for that.
     pub(super) fn has_all(&mut self, now: Instant) {
         self.rails.iter_mut().for_each(|state| state.arrived.hurry(now));
     }
@@ -492,8 +494,8 @@ impl Trunk {
         self.rails.iter().any(|state| state.rail == rail && state.health == Health::Up)
     }
 
-    /// Somebody waits for the peer, which has been silent for `interval` and owes nothing: asks whether it is there. What
-    /// comes of it is seen as with everything else that a rail owes.
+    /// Somebody waits for the peer, which has been silent for `interval` and owes nothing: asks whether it is
+    /// there. What comes of it is seen as with everything else that a rail owes.
     pub(super) fn keep_alive<D: Device>(&mut self, device: &mut D, interval: Duration, now: Instant) {
         let heard_at = self.rails.iter().filter_map(|state| state.heard_at).max();
         let is_busy = self.rails.iter().any(|state| state.health == Health::Up && state.is_waiting());
@@ -507,8 +509,8 @@ impl Trunk {
         }
     }
 
-    /// Tells a peer that was given up, and does not know, that it is not talked to any more. It goes by the rail that its
-    /// packet came by; should it be lost, the peer's next packet brings another.
+    /// Tells a peer that was given up, and does not know, that it is not talked to any more. It goes by the
+    /// rail that its packet came by; should it be lost, the peer's next packet brings another.
     pub(super) fn refuse<D: Device>(&mut self, device: &mut D, rail: Rail, now: Instant) {
         let _ = self.transmit(device, now, rail, (Body::Bye, false), &[], NO_PAYLOAD);
     }
@@ -550,7 +552,8 @@ fn settle(stream: &mut Stream, settled: &mut Vec<LinkEvent>, carried: Carried, c
     }
 }
 
-/// The rail for one packet that nothing follows: of those that work and are not `full`, the one that delivers it first.
+/// The rail for one packet that nothing follows: of those that work and are not `full`, the one that delivers
+/// it first.
 #[inline]
 fn best_rail(rails: &[RailState], bytes: u64, full: RailSet) -> Option<Rail> {
     let may_go = |state: &&RailState| state.health == Health::Up && !full.contains(state.rail);

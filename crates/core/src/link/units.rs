@@ -1,4 +1,5 @@
-//! Units: the data of long messages, in any order, from the user's memory. Which rail takes the next ones, how many, and how.
+//! Units: the data of long messages, in any order, from the user's memory. Which rail takes the next ones,
+//! how many, and how.
 
 use super::stripe::{self, View};
 use super::{Link, LinkIndex, Links, Policy};
@@ -86,8 +87,8 @@ pub(crate) enum Pick {
     Full,
 }
 
-/// How much a packet of `packet_bytes` carries of a message: whole lines, where that is possible, for what begins one is
-/// copied faster.
+/// How much a packet of `packet_bytes` carries of a message: whole lines, where that is possible, for what
+/// begins one is copied faster.
 pub(super) fn whole_lines(packet_bytes: usize) -> u32 {
     let most = packet_bytes.saturating_sub(DATA_HEADER_BYTES);
     let unit = if most >= 64 { most & !63 } else { most.max(1) };
@@ -187,7 +188,8 @@ impl Link {
         (bytes.min(most) / unit).max(1)
     }
 
-    /// Sends units by a rail in a packet. Gives how many of a round's pieces that were. `is_end`: the transfer has no more.
+    /// Sends units by a rail in a packet. Gives how many of a round's pieces that were. `is_end`: the
+    /// transfer has no more.
     pub(crate) fn send_units<D: Device>(
         &mut self,
         device: &mut D,
@@ -208,8 +210,8 @@ impl Link {
         trunk.send_units(device, now, rail, units, payload, ack_now).map(|()| run.count)
     }
 
-    /// Whether units count as arrived only when the peer has acknowledged them, which an event tells. If not, they have
-    /// arrived when the device has taken or put them.
+    /// Whether units count as arrived only when the peer has acknowledged them, which an event tells. If not,
+    /// they have arrived when the device has taken or put them.
     #[inline]
     pub(crate) fn settles_later(&self) -> bool {
         self.trunk.is_some()

@@ -1,4 +1,5 @@
-//! What links need as time goes on: acknowledgements that are due, rails to be judged, peers that somebody waits for.
+//! What links need as time goes on: acknowledgements that are due, rails to be judged, peers that somebody
+//! waits for.
 
 use super::{LinkEvent, LinkIndex, Links};
 use crate::device::Device;
@@ -9,8 +10,8 @@ use alloc::vec::Vec;
 const CHECK_INTERVAL: Duration = Duration::from_ms(1);
 /// A process that looks after its links this much later than it should was away: computing, or asleep.
 const AWAY: Duration = Duration::from_ms(20);
-/// Rounds after which it has read all that came meanwhile, at the latest: more than sockets hold. Packets that go on coming
-/// are no reason to look after no link.
+/// Rounds after which it has read all that came meanwhile, at the latest: more than sockets hold. Packets
+/// that go on coming are no reason to look after no link.
 const CATCHING_UP_ROUNDS_MAX: u32 = 1 << 16;
 
 /// The time as links know it.
@@ -86,8 +87,8 @@ impl Links {
         self.clock.catching_up = if all_is_read { 0 } else { self.clock.catching_up.saturating_sub(1) };
     }
 
-    /// Whether links are to be looked after now. Before all is read that came while this process was away, the silence of
-    /// its peers says nothing of them.
+    /// Whether links are to be looked after now. Before all is read that came while this process was away,
+    /// the silence of its peers says nothing of them.
     #[inline]
     pub(crate) fn is_check_due(&self) -> bool {
         self.clock.is_check_due && self.clock.catching_up == 0
@@ -132,8 +133,8 @@ impl Links {
         Duration(self.config.peer_timeout.0 / 4)
     }
 
-    /// Asks the peers that somebody waits for: a rail that brings nothing is found silent only when it owes something,
-    /// and a receive alone owes nothing.
+    /// Asks the peers that somebody waits for: a rail that brings nothing is found silent only when it owes
+    /// something, and a receive alone owes nothing.
     fn keep_alive<D: Device>(&mut self, device: &mut D, wanted: &[LinkIndex]) {
         let (now, interval) = (self.clock.now, self.keepalive_interval());
         self.clock.next_keepalive = now + interval;
@@ -145,8 +146,9 @@ impl Links {
         }
     }
 
-    /// When links want to be looked after; `None`: not at all. What waits only because the device is full is not counted:
-    /// the device wakes a sleeper when it can take more. `is_awaited`: whether anybody waits for a peer.
+    /// When links want to be looked after; `None`: not at all. What waits only because the device is full is
+    /// not counted: the device wakes a sleeper when it can take more. `is_awaited`: whether anybody waits for
+    /// a peer.
     pub(crate) fn deadline(&self, is_awaited: bool) -> Option<Instant> {
         let deadline_of = |&index: &LinkIndex| {
             let link = self.get(index);
@@ -159,7 +161,8 @@ impl Links {
         };
         let keepalive = (is_awaited && self.want_time()).then_some(keepalive);
         let deadline = self.trunks.iter().filter_map(deadline_of).chain(keepalive).min()?;
-        // Sooner nothing would be done: a process that sleeps until a time that is past would wake again and again.
+        // Sooner nothing would be done: a process that sleeps until a time that is past would wake again and
+        // again.
         (deadline < Instant::FAR_FUTURE).then_some(deadline.max(self.clock.next_check))
     }
 
@@ -169,7 +172,8 @@ impl Links {
         self.trunks.iter().filter_map(trunk).all(|trunk| trunk.is_quiet())
     }
 
-    /// Sends again what is lost and acknowledges what is due: whether anything went, and whether nothing is left.
+    /// Sends again what is lost and acknowledges what is due: whether anything went, and whether nothing is
+    /// left.
     pub(super) fn flush_trunk<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
         let now = self.clock.now;
         let Some(trunk) = &mut self.get_mut(index).trunk else { return (false, true) };

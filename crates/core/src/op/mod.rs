@@ -1,4 +1,5 @@
-//! Reduction operations (MPI-5.0 §6.9): which exist, on which types they are defined, and how they are applied.
+//! Reduction operations (MPI-5.0 §6.9): which exist, on which types they are defined, and how they are
+//! applied.
 //!
 //! A [`Reducer`] is an operation bound to a type: what collectives (and, later, accumulates) work with. It
 //! computes `inout[i] = input[i] op inout[i]`, the order of the standard's user functions; so `input` is the
@@ -130,7 +131,8 @@ impl Operation {
 ///
 /// The C boundary implements it around the C function and the datatype's handle.
 pub trait UserFunction: Send + Sync {
-    /// `inout[i] = input[i] op inout[i]` for all elements. Both slices hold the same whole number of elements.
+    /// `inout[i] = input[i] op inout[i]` for all elements. Both slices hold the same whole number of
+    /// elements.
     fn apply(&self, input: &[u8], inout: &mut [u8]);
 }
 

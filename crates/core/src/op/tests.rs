@@ -337,7 +337,8 @@ fn a_users_operation_gets_the_left_operand_first() {
     assert!(!reducer.is_commutative());
 }
 
-/// Not a test of speed but a look at it: `cargo test --release -p ayatori-core kernels_speed -- --ignored --nocapture`.
+/// Not a test of speed but a look at it:
+/// `cargo test --release -p ayatori-core kernels_speed -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints rates; run it alone and in release"]
 #[expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "prints what it timed")]

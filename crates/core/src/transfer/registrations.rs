@@ -1,9 +1,10 @@
-//! Registrations kept for the next message from the same memory (P1, §2: pinning costs more than short transfers).
+//! Registrations kept for the next message from the same memory (P1, §2: pinning costs more than short
+//! transfers).
 //!
-//! A kept registration names memory that may be unmapped, and mapped again as something else. So nothing is kept unless
-//! the owner of the process watches that, and says so of every range
-//! ([`Process::invalidate_memory`](crate::Process::invalidate_memory)) before it is gone: a notifier, not hope. A
-//! registration that is in use then is ended when its message is.
+//! A kept registration names memory that may be unmapped, and mapped again as something else. So nothing is
+//! kept unless the owner of the process watches that, and says so of every range
+//! ([`Process::invalidate_memory`](crate::Process::invalidate_memory)) before it is gone: a notifier, not
+//! hope. A registration that is in use then is ended when its message is.
 
 use crate::buffer::Buffer;
 use crate::device::RemoteKey;

@@ -1,4 +1,5 @@
-//! A message's data on its way over several rails, counted in units: what is still to be sent, and what has come.
+//! A message's data on its way over several rails, counted in units: what is still to be sent, and what has
+//! come.
 
 use crate::ids::Rail;
 use crate::link::{Carrying, Part, Run, UnitsReceived};
@@ -139,8 +140,9 @@ impl Spread {
         Some(Run { first, count })
     }
 
-    /// Whether the units that [`next`](Self::next) gives were sent before. The receiver may have them, and its receive may
-    /// be over: they must not be put into its memory any more, only packets, which it checks, may carry them.
+    /// Whether the units that [`next`](Self::next) gives were sent before. The receiver may have them, and
+    /// its receive may be over: they must not be put into its memory any more, only packets, which it checks,
+    /// may carry them.
     pub(crate) fn is_again(&self) -> bool {
         !self.again.is_empty()
     }

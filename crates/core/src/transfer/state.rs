@@ -22,7 +22,8 @@
 //!   Receiving ─────────────────► Ended ◄── Finished ── Fetching
 //! ```
 //!
-//! Any state but `Ended` goes to `Ended` when the peer is lost; such a transfer is dropped, so the table need not say so.
+//! Any state but `Ended` goes to `Ended` when the peer is lost; such a transfer is dropped, so the table need
+//! not say so.
 
 /// Where a transfer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

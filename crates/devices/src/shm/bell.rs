@@ -1,8 +1,8 @@
 //! Waking a rank that sleeps in an epoll, because it waits for sockets too.
 //!
-//! Its bell is a pipe. The others reach it as `/proc/PID/fd/N`, as they reach a segment that a rank has made: no name, so
-//! nothing is left behind, and no privilege but being the same user's. Opened once for each rank that was found asleep,
-//! and never on the way of a message to a rank that is awake.
+//! Its bell is a pipe. The others reach it as `/proc/PID/fd/N`, as they reach a segment that a rank has made:
+//! no name, so nothing is left behind, and no privilege but being the same user's. Opened once for each rank
+//! that was found asleep, and never on the way of a message to a rank that is awake.
 //!
 //! It is opened for reading, too, though nobody reads there: a pipe without a reader kills who writes to it
 //! (`SIGPIPE`), and the rank may be dead.
@@ -43,7 +43,8 @@ fn open(process: u32, number: u32) -> std::io::Result<File> {
     options.read(true).write(true).custom_flags(sys::NONBLOCKING).open(path)
 }
 
-/// Rings the bell of a rank that says it sleeps there. If that cannot be done it is marked deaf, and looks by itself.
+/// Rings the bell of a rank that says it sleeps there. If that cannot be done it is marked deaf, and looks by
+/// itself.
 pub(super) fn ring(peer: &Control) {
     let (process, bell) = (peer.pid.load(Ordering::Relaxed), peer.bell.load(Ordering::Acquire));
     let Some(number) = bell.checked_sub(1) else { return };

@@ -5,14 +5,14 @@
 //! here: matching, protocols and credits (core), the choice of when to wait (runtime; the policy object it
 //! uses is [`WaitPolicy`]).
 //!
-//! * [`send`](Device::send) copies a packet into the ring to the peer: one cache line where header and payload
-//!   fit in 56 bytes. [`Full`] means the ring is.
-//!   A packet of 10 KiB and more is read while it is being written where every rank has a CPU: its
-//!   [`Front`](Event::Front) is reported, and [`fetch`](Device::fetch) copies piece after piece.
+//! * [`send`](Device::send) copies a packet into the ring to the peer: one cache line where header and
+//!   payload fit in 56 bytes. [`Full`] means the ring is. A packet of 10 KiB and more is read while it is
+//!   being written where every rank has a CPU: its [`Front`](Event::Front) is reported, and
+//!   [`fetch`](Device::fetch) copies piece after piece.
 //! * [`put`](Device::put) and [`get`](Device::get) copy at once with `process_vm_writev` and
-//!   `process_vm_readv`, and answer [`Submitted::Done`]. Where the kernel refuses (yama, a container's seccomp)
-//!   they answer [`Submitted::Refused`] from the first refusal on, and the core sends packets instead.
-//!   `AYATORI_SHM_CMA=0` makes them always refuse.
+//!   `process_vm_readv`, and answer [`Submitted::Done`]. Where the kernel refuses (yama, a container's
+//!   seccomp) they answer [`Submitted::Refused`] from the first refusal on, and the core sends packets
+//!   instead. `AYATORI_SHM_CMA=0` makes them always refuse.
 //! * Before it sleeps, a rank says so ([`arm`](Device::arm)), looks once more, and then calls
 //!   [`Shm::wait`]; senders wake only a rank that says it sleeps.
 //! * A rank talks to itself through a ring as to any other.

@@ -1,10 +1,10 @@
 //! The ring that carries packets from one process to one other through memory both have mapped.
 //!
-//! One writer, one reader. A packet takes one *slot* (a cache line), or a *pair* of slots that processors fetch together, or a
-//! slot and a run of *data lines*, in one of two areas: *near* lines, few, so that they stay near the processor, and for longer
-//! packets *bulk* lines, so many that writer and reader do not wait for each other. The smallest message (core header and 8
-//! bytes of payload) is one line in all: the word that the reader polls, header and payload come over together, and there is
-//! no head or tail line beside it.
+//! One writer, one reader. A packet takes one *slot* (a cache line), or a *pair* of slots that processors
+//! fetch together, or a slot and a run of *data lines*, in one of two areas: *near* lines, few, so that they
+//! stay near the processor, and for longer packets *bulk* lines, so many that writer and reader do not wait
+//! for each other. The smallest message (core header and 8 bytes of payload) is one line in all: the word
+//! that the reader polls, header and payload come over together, and there is no head or tail line beside it.
 //!
 //! ```text
 //! slots   | word  header payload.. | header payload..  word | ...     power of two, one line each
@@ -18,27 +18,29 @@
 //!
 //! # Ownership protocol
 //!
-//! 1. Slots are used in order, round and round, counted from 0; the n-th is slot n mod `slots` and gets the sequence number n+1
-//!    (mod 2^32). Memory starts as zero, so that no slot holds a number it should not. A packet that takes a pair begins at an
-//!    even slot and has the first one's word; the second's gets its number too, for else it could be so old that the count
-//!    has gone round, but nobody looks at it. Where the next slot is odd it is *skipped*: its word says so, and is stored
-//!    after that of the packet. The words of a pair are at its outer ends, so that what is between them is one run of bytes.
+//! 1. Slots are used in order, round and round, counted from 0; the n-th is slot n mod `slots` and gets the
+//!    sequence number n+1 (mod 2^32). Memory starts as zero, so that no slot holds a number it should not. A
+//!    packet that takes a pair begins at an even slot and has the first one's word; the second's gets its
+//!    number too, for else it could be so old that the count has gone round, but nobody looks at it. Where
+//!    the next slot is odd it is *skipped*: its word says so, and is stored after that of the packet. The
+//!    words of a pair are at its outer ends, so that what is between them is one run of bytes.
 //! 2. A slot belongs to the writer until it stores, with *release*, a word with the slot's next sequence
 //!    number; from then on to the reader, who sees that number with an *acquire* load. A stale word always
 //!    has the number of an earlier round, and nothing but words is ever stored at a word's place: payload
 //!    cannot look like a word.
-//! 3. The data lines of a packet are one run, in near lines if it is no longer than a quarter of them, else in bulk lines.
-//!    Where the run would cross the end of its area (a short one: the middle), the lines up to the end stay unused and the
-//!    run starts at 0: both sides compute this from the lengths alone. The run changes hands together with its slot, by the same word; but where the word says
-//!    *in pieces* it does so line by line: those before `filled` are the reader's, which the writer stores, with *release*, after
+//! 3. The data lines of a packet are one run, in near lines if it is no longer than a quarter of them, else
+//!    in bulk lines. Where the run would cross the end of its area (a short one: the middle), the lines up to
+//!    the end stay unused and the run starts at 0: both sides compute this from the lengths alone. The run
+//!    changes hands together with its slot, by the same word; but where the word says *in pieces* it does so
+//!    line by line: those before `filled` are the reader's, which the writer stores, with *release*, after
 //!    each piece. So the reader copies a piece out while the writer copies the next one in.
 //! 4. The reader has the packet (slot and run) until [`Receiver::release`]; it releases in order. From time
-//!    to time (a quarter of the slots or of an area's lines) it stores the counts of released slots and lines in
-//!    `released`, with *release*; the writer reads them with *acquire*, and only when its own last knowledge
-//!    says the ring is full. Then those slots and runs are the writer's again.
+//!    to time (a quarter of the slots or of an area's lines) it stores the counts of released slots and lines
+//!    in `released`, with *release*; the writer reads them with *acquire*, and only when its own last
+//!    knowledge says the ring is full. Then those slots and runs are the writer's again.
 //! 5. No packet is longer than a quarter of its area. So a writer finds room once the reader has released
-//!    everything: less than a quarter is not yet published, less than a quarter lies unused at the end (half of it
-//!    before a short run, which is much less than a quarter).
+//!    everything: less than a quarter is not yet published, less than a quarter lies unused at the end (half
+//!    of it before a short run, which is much less than a quarter).
 //! 6. Each side counts by itself; it believes of the other side's words no more than it checks. A word or a
 //!    count that no correct peer writes is an error ([`Seen::Corrupt`]), never an access out of bounds.
 
@@ -60,8 +62,8 @@ const BULK: usize = 1;
 pub(crate) const LINE_BYTES: usize = 64;
 /// What a slot holds beside its word.
 pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
-/// What a pair of slots holds in one run. With a slot and a data line a message of 64 bytes took 0.40 µs, in a pair it takes
-/// 0.33: the lines of a pair come over together.
+/// What a pair of slots holds in one run. With a slot and a data line a message of 64 bytes took 0.40 µs, in
+/// a pair it takes 0.33: the lines of a pair come over together.
 const PAIR_BYTES: usize = 2 * SLOT_BYTES;
 /// In a word of a slot that is skipped: header bytes that no packet has.
 const SKIPPED: usize = 0xff;
@@ -70,27 +72,31 @@ const _: () = assert!(SKIPPED > HEADER_BYTES_MAX);
 /// 32 KiB: the longest packet.
 const PREFETCH_LINES_MAX: u32 = 512;
 
-/// Runs up to the first length (2 KiB) stay in the first so many lines (64 KiB), which are nearer to the processor for being
-/// used again sooner: 1 KiB takes 0.46 µs with them and 0.65 in 128 KiB; 4 KiB 1.03 and 0.97.
+/// Runs up to the first length (2 KiB) stay in the first so many lines (64 KiB), which are nearer to the
+/// processor for being used again sooner: 1 KiB takes 0.46 µs with them and 0.65 in 128 KiB; 4 KiB 1.03 and
+/// 0.97.
 const NEAR_RUN_LINES_MAX: u32 = 32;
 const NEAR_LINES: u32 = 1024;
 
-/// Packets with at least so much payload are written in pieces, of so many lines in near and in bulk lines. Measured (µs one way, whole / pieces of
-/// 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69, 1.67: with each piece the count that both sides
-/// look at goes to and fro. 1 MiB in bulk lines: 97 µs in pieces of 4 KiB, 79 in such of 16.
+/// Packets with at least so much payload are written in pieces, of so many lines in near and in bulk lines.
+/// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69,
+/// 1.67: with each piece the count that both sides look at goes to and fro. 1 MiB in bulk lines: 97 µs in
+/// pieces of 4 KiB, 79 in such of 16.
 const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 110 } else { 10 << 10 };
 const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 256] };
 
-/// In a burst the writer fetches the slot so many packets ahead, which the reader has had last: 27 ns a message, not 58.
+/// In a burst the writer fetches the slot so many packets ahead, which the reader has had last: 27 ns a
+/// message, not 58.
 const WRITE_AHEAD_SLOTS: u32 = 4;
 
 /// In a burst the reader fetches the slot so many packets ahead while it works on this one.
 const AHEAD_SLOTS: u32 = 2;
 
-/// After so many polls that found nothing the reader fetches the second line of a pair with each look at the first, so that a
-/// packet in both comes over at once; earlier it would take that line from the writer, who is just filling it. Measured
-/// (medians of 48 interleaved runs, µs one way of 64 and 88 bytes): 0.35 and 0.35; from the first poll on 0.38 and 0.37; never
-/// 0.39 and 0.39. 8 bytes take 0.28 in each of the three ways, and the message rate is the same (10.8 million a second).
+/// After so many polls that found nothing the reader fetches the second line of a pair with each look at the
+/// first, so that a packet in both comes over at once; earlier it would take that line from the writer, who
+/// is just filling it. Measured (medians of 48 interleaved runs, µs one way of 64 and 88 bytes): 0.35 and
+/// 0.35; from the first poll on 0.38 and 0.37; never 0.39 and 0.39. 8 bytes take 0.28 in each of the three
+/// ways, and the message rate is the same (10.8 million a second).
 const EARLY_POLLS: u32 = 4;
 
 /// Two slots: a word each, and header and payload if all that fits.
@@ -105,12 +111,13 @@ pub(crate) struct Pair {
 #[repr(C, align(64))]
 pub(crate) struct Line(cell::Cell<[u8; LINE_BYTES]>);
 
-/// What the reader has given back: an area's lines (high half), with near lines slots (low half). Two lines wide, because
-/// processors fetch lines in pairs.
+/// What the reader has given back: an area's lines (high half), with near lines slots (low half). Two lines
+/// wide, because processors fetch lines in pairs.
 #[repr(C, align(128))]
 pub(crate) struct Released([AtomicU64; AREAS_COUNT]);
 
-/// Lines of each area up to which the writer has written, of a packet in pieces: 32 bits, counted as the reader counts.
+/// Lines of each area up to which the writer has written, of a packet in pieces: 32 bits, counted as the
+/// reader counts.
 #[repr(C, align(128))]
 pub(crate) struct Filled([AtomicU64; AREAS_COUNT]);
 
@@ -204,7 +211,8 @@ fn lines_for(bytes: usize) -> u32 {
     bytes.div_ceil(LINE_BYTES) as u32
 }
 
-/// What goes into data lines of a packet that fits no pair: the payload, and with it a header too long for a slot.
+/// What goes into data lines of a packet that fits no pair: the payload, and with it a header too long for a
+/// slot.
 #[inline]
 fn data_bytes(header_bytes: usize, payload_bytes: usize) -> usize {
     if header_bytes <= SLOT_BYTES { payload_bytes } else { header_bytes + payload_bytes }
@@ -572,8 +580,8 @@ impl Receiver {
         self.is_next(word) && (!self.is_announced || self.is_whole())
     }
 
-    /// Lines of the packet in pieces at the front that are written, and how many it has. The writer may be at the next
-    /// packet already; a count that no correct writer stores is none (rule 6).
+    /// Lines of the packet in pieces at the front that are written, and how many it has. The writer may be at
+    /// the next packet already; a count that no correct writer stores is none (rule 6).
     fn filled_lines(&self) -> (u32, u32) {
         let (area, start, need) = self.run_counts();
         let filled = self.ring.counts.filled.0[area].load(Ordering::Acquire) as u32;
@@ -744,11 +752,12 @@ mod cell {
     pub(super) fn write_pair(halves: &[Cell<[u8; SLOT_BYTES]>; 2], header: &[u8], payload: [&[u8]; 2]) {
         assert!(header.len() + payload[0].len() + payload[1].len() <= PAIR_BYTES);
         let to = halves.as_ptr().cast::<u8>().cast_mut();
-        // The second line first: the reader, who looks at the first again and again, would take that away while the second
-        // comes, before its word is stored.
+        // The second line first: the reader, who looks at the first again and again, would take that away
+        // while the second comes, before its word is stored.
         let tail_at = SLOT_BYTES.saturating_sub(header.len()).min(payload[0].len());
         let (head, tail) = payload[0].split_at(tail_at);
-        // SAFETY: in bounds (asserted): the halves lie side by side; they are the writer's (rule 4) and cells.
+        // SAFETY: in bounds (asserted): the halves lie side by side; they are the writer's (rule 4) and
+        // cells.
         unsafe {
             super::sys::copy_parts(tail, [payload[1], &[]], to.add(header.len() + tail_at));
             super::sys::copy_parts(header, [head, &[]], to);

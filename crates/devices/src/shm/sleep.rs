@@ -23,8 +23,8 @@
 //!    sleep word.
 //! 3. Who wakes swaps the word to [`AWAKE`]; only the one who finds it not so makes the system call.
 //!
-//! A rank that also waits for sockets sleeps in an epoll, where a futex does not reach it: its word says so, and who
-//! wakes rings its bell (`bell.rs`) instead.
+//! A rank that also waits for sockets sleeps in an epoll, where a futex does not reach it: its word says so,
+//! and who wakes rings its bell (`bell.rs`) instead.
 
 use super::bell;
 use super::segment::{ASIDE, ASLEEP, AT_BELL, AWAKE, Control, STARVED, Segment};
@@ -45,8 +45,8 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// Sleeps if the rank is still asleep aside. Once it is not, another thread of it may sleep at the same word: hence
-    /// the mark.
+    /// Sleeps if the rank is still asleep aside. Once it is not, another thread of it may sleep at the same
+    /// word: hence the mark.
     pub(crate) fn wait_aside(self, timeout: Duration) {
         let word = self.word.load(Ordering::Acquire);
         if word & ASIDE != 0 {

@@ -23,8 +23,8 @@ pub enum WaitStep {
 pub struct WaitPolicy {
     /// Polls without a yield in between, at most.
     pub spins_count: u32,
-    /// Such polls go on for at most so long, whatever each of them costs: a look at a few requests with the lock taken takes
-    /// many times as long as one at a ring.
+    /// Such polls go on for at most so long, whatever each of them costs: a look at a few requests with the
+    /// lock taken takes many times as long as one at a ring.
     pub spins_time: Duration,
     /// Polls with a yield in between, at least, unless they take longer than `yields_time_max`.
     pub yields_count: u32,
@@ -41,13 +41,14 @@ const YIELDS_TIME_MAX: Duration = Duration::from_millis(5);
 impl WaitPolicy {
     /// For `ranks_count` ranks on `cpus_count` CPUs.
     ///
-    /// With more ranks than CPUs, whoever spins keeps off the CPU the very rank it waits for. Measured on 2 CPUs
-    /// (a counter that processes wait for, barrier, µs at 4 / 8 / 16 / 32 ranks): yielding at once
-    /// 1.5 / 4.7 / 9.6 / 24, after 30 polls 2.4 / 7.3 / 18 / 34.
+    /// With more ranks than CPUs, whoever spins keeps off the CPU the very rank it waits for. Measured on 2
+    /// CPUs (a counter that processes wait for, barrier, µs at 4 / 8 / 16 / 32 ranks): yielding at once 1.5 /
+    /// 4.7 / 9.6 / 24, after 30 polls 2.4 / 7.3 / 18 / 34.
     pub fn new(ranks_count: u32, cpus_count: u32) -> Self {
         if ranks_count <= cpus_count {
-            // Waking a process on an idle CPU takes about 35 µs (it has to come out of a halt), and much that is waited for
-            // comes within the time of a long message. A poll takes from some 80 ns (one ring) to 600 (a wait for any request).
+            // Waking a process on an idle CPU takes about 35 µs (it has to come out of a halt), and much that
+            // is waited for comes within the time of a long message. A poll takes from some 80 ns (one ring)
+            // to 600 (a wait for any request).
             Self {
                 spins_count: 10_000,
                 spins_time: Duration::from_millis(1),
@@ -56,8 +57,8 @@ impl WaitPolicy {
                 yields_time: Duration::ZERO,
             }
         } else {
-            // Whoever yields takes nothing from a rank that has work on the same CPU but the switch; a rank that
-            // sleeps has to be woken, and its CPU may have halted meanwhile. Hence for some time.
+            // Whoever yields takes nothing from a rank that has work on the same CPU but the switch; a rank
+            // that sleeps has to be woken, and its CPU may have halted meanwhile. Hence for some time.
             Self {
                 spins_count: 0,
                 spins_time: Duration::ZERO,

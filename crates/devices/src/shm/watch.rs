@@ -1,7 +1,7 @@
 //! What a rank is doing, for those who look on: the launcher, and `ayatori why`.
 //!
-//! A rank writes two words at every call, on lines that nobody else writes: which function it is in, and how many it has
-//! called ([`CallWords`]). That is three stores a call. All else is told on request only:
+//! A rank writes two words at every call, on lines that nobody else writes: which function it is in, and how
+//! many it has called ([`CallWords`]). That is three stores a call. All else is told on request only:
 //!
 //! ```text
 //! asker                                   rank
@@ -12,9 +12,9 @@
 //!   (again if `version` is odd or changed)
 //! ```
 //!
-//! No signal is involved, so no system call of the user's is interrupted; and a rank that neither calls MPI nor wakes (it
-//! computes, or is stopped) owes no answer: its words tell what can be known. The asker asks again now and then, which
-//! makes up for a rank that fell asleep just then, or answered somebody else.
+//! No signal is involved, so no system call of the user's is interrupted; and a rank that neither calls MPI
+//! nor wakes (it computes, or is stopped) owes no answer: its words tell what can be known. The asker asks
+//! again now and then, which makes up for a rank that fell asleep just then, or answered somebody else.
 
 use super::Shm;
 use super::segment::{Control, STATE_DETACHED, Segment, ShmError, system};
@@ -54,8 +54,8 @@ impl CallWords {
         self.calls_count.store(self.calls_count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// It is in none any more; also where the user's code was called back and has called MPI, for the rest of the outer
-    /// call.
+    /// It is in none any more; also where the user's code was called back and has called MPI, for the rest of
+    /// the outer call.
     #[inline(always)]
     pub fn leave(&self) {
         self.call.store(0, Ordering::Relaxed);
@@ -224,7 +224,8 @@ pub struct Sight {
     pub unchanged_ms: Option<u64>,
 }
 
-/// Looks on at the ranks of a host. The mapping stays for the life of the process: keep an observer rather than make many.
+/// Looks on at the ranks of a host. The mapping stays for the life of the process: keep an observer rather
+/// than make many.
 pub struct Observer {
     segment: Segment,
     _file: OwnedFd,

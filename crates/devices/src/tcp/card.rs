@@ -6,8 +6,8 @@
 //! ayatori1|node|CPUs|name,Mbit/s,address,bits,port,address,bits,port|name,…
 //! ```
 //!
-//! A card comes from a launcher, and under some launchers over a network: it is parsed as a stranger's, every count and
-//! length bounded.
+//! A card comes from a launcher, and under some launchers over a network: it is parsed as a stranger's, every
+//! count and length bounded.
 
 use super::interfaces::{ADDRESSES_MAX, Address, INTERFACES_MAX, Interface};
 use std::fmt::Write;
@@ -81,8 +81,8 @@ impl Endpoint {
 }
 
 impl Card {
-    /// The card as text, at most `bytes_max` long: interfaces with many addresses lose the last of them first.
-    /// `None`: it does not fit.
+    /// The card as text, at most `bytes_max` long: interfaces with many addresses lose the last of them
+    /// first. `None`: it does not fit.
     pub fn emit(&self, bytes_max: usize) -> Option<String> {
         (1..=ADDRESSES_MAX).rev().map(|most| self.emit_all(most)).find(|text| text.len() <= bytes_max)
     }

@@ -1,9 +1,9 @@
 //! One connection: packets out; what comes in is the work of `inflow.rs`.
 //!
-//! Sending is one system call for frame, header and payload, from where they are. What the kernel does not take of a
-//! packet is copied and sent when it takes more; until then further packets are answered [`Full`], but short ones are
-//! queued behind, and leave together. The tail of a long packet leaves with the packet behind it, or when the core says that
-//! none follows.
+//! Sending is one system call for frame, header and payload, from where they are. What the kernel does not
+//! take of a packet is copied and sent when it takes more; until then further packets are answered [`Full`],
+//! but short ones are queued behind, and leave together. The tail of a long packet leaves with the packet
+//! behind it, or when the core says that none follows.
 
 use super::frame::{
     BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, PAYLOAD_BYTES_MAX, Sums, TAIL_BYTES, sum, sum_of,

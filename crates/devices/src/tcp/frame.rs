@@ -13,11 +13,12 @@
 //!     tail: CRC32C of the payload         u32      (with bit 1 only)
 //! ```
 //!
-//! All little-endian. The head has a sum of its own, so that a length is believed only if it is what was sent: with
-//! a damaged body the next frame can still be found and the packet is dropped; with a damaged head it cannot, and
-//! the connection is given up. The packet's header has one too, so that it can be believed before the payload has come.
-//! Of a long packet the payload's sum follows in a *tail*, so that it is taken after the kernel has copied the payload, which is
-//! in the cache then: a sum taken before reads it from memory once more, and costs a fifth of the bandwidth over a veth pair.
+//! All little-endian. The head has a sum of its own, so that a length is believed only if it is what was
+//! sent: with a damaged body the next frame can still be found and the packet is dropped; with a damaged head
+//! it cannot, and the connection is given up. The packet's header has one too, so that it can be believed
+//! before the payload has come. Of a long packet the payload's sum follows in a *tail*, so that it is taken
+//! after the kernel has copied the payload, which is in the cache then: a sum taken before reads it from
+//! memory once more, and costs a fifth of the bandwidth over a veth pair.
 
 use ayatori_core::device::{HEADER_BYTES_MAX, profiles};
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
@@ -38,8 +39,8 @@ const FLAG_SUM: u8 = 1;
 const FLAG_TAIL: u8 = 2;
 const BOTH_FLAGS: u8 = FLAG_SUM | FLAG_TAIL;
 
-/// Up to this the processor's instruction by itself is quicker than what makes the most of it: no tables, no folding, no
-/// choice between them. In bytes.
+/// Up to this the processor's instruction by itself is quicker than what makes the most of it: no tables, no
+/// folding, no choice between them. In bytes.
 const SHORT_SUM_BYTES: usize = 128;
 
 /// CRC32C.

@@ -1,9 +1,10 @@
 //! What comes by one connection: frames found in the byte stream.
 //!
-//! A read takes as much as there is room for; packets are handed over in the buffer they were read into, and only one that
-//! was cut off by the buffer's end is moved. Of a long packet whose payload has not all come the front is offered first.
-//! Whoever knows where the payload belongs has it read there straight from the socket, together with the beginning of
-//! what follows, so that a stream of fragments costs one system call each and next to no copies.
+//! A read takes as much as there is room for; packets are handed over in the buffer they were read into, and
+//! only one that was cut off by the buffer's end is moved. Of a long packet whose payload has not all come
+//! the front is offered first. Whoever knows where the payload belongs has it read there straight from the
+//! socket, together with the beginning of what follows, so that a stream of fragments costs one system call
+//! each and next to no copies.
 //!
 //! ```text
 //!                 front of a long packet          fetch: first part
@@ -26,16 +27,18 @@ use std::time::{Duration, Instant};
 pub(super) const BUFFER_BYTES_MIN: usize = 16 << 10;
 /// An ordinary packet with its head.
 const FRAME_BYTES: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
-/// A whole packet fits. One that is longer than the ordinary ones comes here only if nobody fetches its payload.
+/// A whole packet fits. One that is longer than the ordinary ones comes here only if nobody fetches its
+/// payload.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES + BODY_BYTES_MAX + FRAME_BYTES;
 /// Read at a time, at most; and while long payloads are being fetched, so that little of them is copied.
 const READ_BYTES: usize = PAYLOAD_BYTES_MAX;
 const READ_BYTES_FETCHING: usize = BUFFER_BYTES_MIN;
-/// The front of a packet is offered if its payload is at least so long: what it saves is then more than it costs.
+/// The front of a packet is offered if its payload is at least so long: what it saves is then more than it
+/// costs.
 const LONG_BYTES: usize = 16 << 10;
-/// How long the kernel is not asked again after it said that nothing more of a payload has come. Each question takes the socket's
-/// lock from what would bring more; together with packets of 1 MiB it made messages of 1 MiB over
-/// a veth pair 7 % (one hour) and 14 % (another) quicker.
+/// How long the kernel is not asked again after it said that nothing more of a payload has come. Each
+/// question takes the socket's lock from what would bring more; together with packets of 1 MiB it made
+/// messages of 1 MiB over a veth pair 7 % (one hour) and 14 % (another) quicker.
 const LET_BE: Duration = Duration::from_micros(8);
 /// Read with a payload: the next frame's head and header, and the short frames before it.
 const BEHIND_BYTES: usize = 2 << 10;
@@ -124,7 +127,8 @@ impl Inflow {
         }
     }
 
-    /// Whether the kernel said just now that nothing more of a payload has come: who has no sign that something has need not ask.
+    /// Whether the kernel said just now that nothing more of a payload has come: who has no sign that
+    /// something has need not ask.
     #[inline]
     pub(super) fn is_let_be(&self) -> bool {
         matches!(&self.long, Long::Fetching(fetching) if fetching.dry_at.is_some_and(|at| at.elapsed() < LET_BE))
@@ -143,8 +147,8 @@ impl Inflow {
         &mut self.buffer[self.unread.end..end]
     }
 
-    /// Reads once. Room is made before, so nothing that was handed over may be in use. `is_closing`: the far end has closed
-    /// its side, so that a short read is not the last word.
+    /// Reads once. Room is made before, so nothing that was handed over may be in use. `is_closing`: the far
+    /// end has closed its side, so that a short read is not the last word.
     pub(super) fn read(&mut self, socket: &OwnedFd, is_closing: bool) -> Read {
         if self.has_ended {
             return Read::Ended;
@@ -283,8 +287,8 @@ impl Inflow {
     }
 
     /// Puts the payload of the packet whose front was found to its place; see
-    /// [`Device::fetch`](ayatori_core::device::Device::fetch). Whether there may be more to read, too; `is_closing`: the end
-    /// is still to be read, of which the kernel will not tell again.
+    /// [`Device::fetch`](ayatori_core::device::Device::fetch). Whether there may be more to read, too;
+    /// `is_closing`: the end is still to be read, of which the kernel will not tell again.
     pub(super) fn fetch(&mut self, socket: &OwnedFd, into: &mut [u8], is_closing: bool) -> (Fetched, Read) {
         if let Long::Offered(head) = self.long {
             let mut header = [0; HEADER_BYTES_MAX];

@@ -1,8 +1,8 @@
 //! Which interface of ours to try with which of a peer's, in which order.
 //!
-//! Both sides compute the same from the two cards, so that both dial the same pairs at first; what does not work is
-//! replaced by trying on. Each interface of the side that has more is used once, so that no port carries two rails
-//! while another has none: with `L` and `R` interfaces there are max(L, R) rails.
+//! Both sides compute the same from the two cards, so that both dial the same pairs at first; what does not
+//! work is replaced by trying on. Each interface of the side that has more is used once, so that no port
+//! carries two rails while another has none: with `L` and `R` interfaces there are max(L, R) rails.
 
 use super::card::Endpoint;
 use super::interfaces::Address;
@@ -22,7 +22,8 @@ pub(super) fn score_addresses(a: Address, b: Address) -> u32 {
     if a.is_link_local() != b.is_link_local() {
         return 0;
     }
-    // The same address on two hosts (docker0): it leads home. Two nodes that are one host may have it, though.
+    // The same address on two hosts (docker0): it leads home. Two nodes that are one host may have it,
+    // though.
     if a.ip == b.ip {
         return 1;
     }
@@ -39,7 +40,8 @@ pub(super) fn uses(own: usize, other: usize) -> usize {
 }
 
 /// For each use of each of our interfaces the peer's interfaces, the most promising first. The index is
-/// `use × our count + interface`. The list is empty where no address of the interface can reach any of the peer's.
+/// `use × our count + interface`. The list is empty where no address of the interface can reach any of the
+/// peer's.
 pub(super) fn plan(ours: &[Endpoint], theirs: &[Endpoint]) -> Vec<Vec<u8>> {
     let (uses_own, uses_their) = (uses(ours.len(), theirs.len()), uses(theirs.len(), ours.len()));
     let mut pairs: Vec<(u32, usize, usize)> = Vec::new();

@@ -12,8 +12,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// What has come of the packet at the front of a connection goes to its place.
 pub(super) fn fetch_into(connection: &mut Connection, into: &Buffer) -> (Fetched, Read) {
-    // SAFETY: the core lends us the memory for the length of `Device::fetch`, in which we are; a connection holds no
-    // buffers, so nobody uses this memory otherwise until it is read into.
+    // SAFETY: the core lends us the memory for the length of `Device::fetch`, in which we are; a connection
+    // holds no buffers, so nobody uses this memory otherwise until it is read into.
     let fetched = unsafe { into.with_bytes_mut(|into| connection.fetch(into)) };
     fetched.expect("virtual payload on a real device")
 }
@@ -73,7 +73,8 @@ pub(super) fn entries() -> io::Result<Vec<Entry>> {
         // SAFETY: a C string.
         let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
         let has = |flag: libc::c_int| entry.ifa_flags & flag as libc::c_uint != 0;
-        // SAFETY: null or the address of a socket address of the family that it names, with its mask beside it.
+        // SAFETY: null or the address of a socket address of the family that it names, with its mask beside
+        // it.
         let address = unsafe { ip_address(entry.ifa_addr) }.map(|ip| Address {
             ip,
             // SAFETY: as above.
@@ -128,7 +129,8 @@ fn set_option<T>(
     option: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes at `value`, which lives for the call; `T` is an integer here.
+    // SAFETY: the kernel reads `size_of::<T>()` bytes at `value`, which lives for the call; `T` is an integer
+    // here.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -197,8 +199,8 @@ pub(super) fn far_end(socket: BorrowedFd<'_>) -> Option<FarEnd> {
         .then_some(FarEnd { unacknowledged_count: info.tcpi_unacked, silent_ms: info.tcpi_last_ack_recv })
 }
 
-/// Runs `start` with every signal blocked in this thread, so that a thread started in it never runs a handler of the
-/// program's.
+/// Runs `start` with every signal blocked in this thread, so that a thread started in it never runs a handler
+/// of the program's.
 pub(crate) fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: a signal set is plain memory, which sigfillset and pthread_sigmask write.
     let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };

@@ -175,7 +175,8 @@ impl<'a> Cut<'a> {
         if start >= 4 {
             Random::new(start).shuffle(&mut order);
         } else if start > 0 {
-            // Every 2nd, 4th, 8th block of consecutive numbers: the cuts across the faster dimensions of a grid.
+            // Every 2nd, 4th, 8th block of consecutive numbers: the cuts across the faster dimensions of a
+            // grid.
             let block = (sources.len() >> (2 * start)).max(1);
             order.sort_by_key(|&place| (place / block % 2, place));
         }

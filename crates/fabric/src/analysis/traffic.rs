@@ -3,8 +3,8 @@
 //! Three forms, told apart by the file's name:
 //!
 //! * text: `FROM TO BYTES`, a line each; `#` begins a comment;
-//! * `.csv`: the header `from,to,bytes` and a line each, or a matrix: a first line of an empty cell and the receivers'
-//!   names, then a line for each sender;
+//! * `.csv`: the header `from,to,bytes` and a line each, or a matrix: a first line of an empty cell and the
+//!   receivers' names, then a line for each sender;
 //! * `.json`: a list of `{"from": "a", "to": "b", "bytes": 1000}`, or `{"a": {"b": 1000}}`.
 //!
 //! Entries for the same two hosts add up; what a host sends to itself crosses no link. Bytes may have a unit,
@@ -38,8 +38,8 @@ pub struct TrafficFileError {
 /// Reads the text of `file` for the hosts of a plan. The name says which form it is.
 ///
 /// # Errors
-/// What cannot be read, a host the plan does not have, a number that is none, or no traffic at all: with the place and
-/// what to do.
+/// What cannot be read, a host the plan does not have, a number that is none, or no traffic at all: with the
+/// place and what to do.
 pub fn read_traffic(plan: &Plan, file: &str, text: &str) -> Result<Vec<Flow>, TrafficFileError> {
     let hosts = plan.hosts.iter().map(|host| (host.name.as_str(), host.id)).collect();
     let mut reader = Reader { plan, file, hosts, flows: Vec::new() };

@@ -162,8 +162,8 @@ fn parse<'a, T: Deserialize<'a>>(text: &'a str, what: &str) -> Result<T, String>
         .map_err(|error| format!("is not the output of `bridge -j {what} show`: {error}"))
 }
 
-/// The plan's name of an interface. In the lab, ports of switches that are no Linux bridges in the description are
-/// called `swp` and their number.
+/// The plan's name of an interface. In the lab, ports of switches that are no Linux bridges in the
+/// description are called `swp` and their number.
 pub(super) fn port_name(interface: &str, switch: &SwitchPlan) -> InterfaceName {
     if switch.ports.iter().any(|port| port.name == interface) {
         return InterfaceName::Port(interface.to_owned());

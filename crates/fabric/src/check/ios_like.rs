@@ -1,7 +1,9 @@
-//! Running configurations of the `switchport` family: Dell PowerConnect and OS6, Arista EOS, Cisco NX-OS and IOS.
+//! Running configurations of the `switchport` family: Dell PowerConnect and OS6, Arista EOS, Cisco NX-OS and
+//! IOS.
 //!
-//! Read leniently, because each prints its own way what was entered: unknown lines are skipped, interface names may be
-//! abbreviated, and a port that says nothing about VLANs has the factory's setting, which is VLAN 1.
+//! Read leniently, because each prints its own way what was entered: unknown lines are skipped, interface
+//! names may be abbreviated, and a port that says nothing about VLANs has the factory's setting, which is
+//! VLAN 1.
 
 use crate::plan::{Membership, VlanId, VlanSet};
 
@@ -83,7 +85,8 @@ pub(super) fn read(text: &str, pause_default: Option<bool>) -> Result<Observed, 
                 }
             }
             ["vlan", "dot1q", "tag", "native"] => tag_native = true,
-            // Not `vlan database`, nor what else begins so. Where VTP keeps the VLANs elsewhere there is no such line.
+            // Not `vlan database`, nor what else begins so. Where VTP keeps the VLANs elsewhere there is no
+            // such line.
             ["vlan", list] => {
                 if let Ok(vlans) = vlan_set(list) {
                     observed.declare(&vlans);

@@ -1,5 +1,5 @@
-//! A folder of systemd-networkd's files, as it lies under `/etc/systemd/network`: what the switch will be after its next
-//! start. What it is now, `bridge` and `ip` tell.
+//! A folder of systemd-networkd's files, as it lies under `/etc/systemd/network`: what the switch will be
+//! after its next start. What it is now, `bridge` and `ip` tell.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
-//! Configurations as switches print them, which is not how they were entered: order, quotes, ranges and defaults differ.
-//! Written after the makers' manuals and other people's published configurations (`tests/running`).
+//! Configurations as switches print them, which is not how they were entered: order, quotes, ranges and
+//! defaults differ. Written after the makers' manuals and other people's published configurations
+//! (`tests/running`).
 
 use super::*;
 use crate::dialect::{by_name, golden_tests::example};

@@ -366,7 +366,8 @@ fn what_bridge_prints_is_read() {
     assert_eq!(observed.interfaces[&InterfaceName::Lag(1)].membership.tagged.to_string(), "101-104");
 }
 
-/// `ip -j -d link show` of `left`, with these settings of the bridge and this master of the LAG's second port.
+/// `ip -j -d link show` of `left`, with these settings of the bridge and this master of the LAG's second
+/// port.
 fn bridge_links(settings: &str, master: &str, flags: &str) -> String {
     let port =
         |name: &str, master: &str| format!(r#"{{"ifname":"{name}","flags":[{flags}],"master":"{master}"}}"#);

@@ -190,8 +190,8 @@ fn connect_generated(
     Ok(())
 }
 
-/// Ports for a generated topology's links: the last ports of each switch, so that hosts keep theirs when a cable is
-/// added, and uplinks (which are the last ports on most switches) are used for links.
+/// Ports for a generated topology's links: the last ports of each switch, so that hosts keep theirs when a
+/// cable is added, and uplinks (which are the last ports on most switches) are used for links.
 struct LinkPorts {
     next: Vec<u32>,
 }
@@ -280,8 +280,8 @@ fn check_pattern(s: &Section<'_>, pattern: &Located<String>) -> Result<()> {
     check_name(&longest).map_err(|(problem, remedy)| s.error_at("name", pattern, problem, remedy))
 }
 
-/// How many of `[hosts]` each switch gets. The remainder goes to the last switches, as in figure 2 of the paper, where
-/// the first switches of SuperNova have 28 of the 225 hosts.
+/// How many of `[hosts]` each switch gets. The remainder goes to the last switches, as in figure 2 of the
+/// paper, where the first switches of SuperNova have 28 of the 225 hosts.
 fn spread(s: &Section<'_>, wiring: &Wiring, count: Option<u64>, per_switch: Option<u64>) -> Result<Vec<u64>> {
     let fixed: u64 = wiring.host_counts.iter().flatten().map(|&count| u64::from(count)).sum();
     let open: Vec<usize> = (0..wiring.switches.len()).filter(|&i| wiring.host_counts[i].is_none()).collect();

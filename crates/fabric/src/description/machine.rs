@@ -77,8 +77,8 @@ pub(super) struct Places {
 }
 
 impl Machine {
-    /// An error at a key of this machine's file, found after the file was read: a plan that needs more VLANs than
-    /// `switch_models.NAME.vlans_max`. If the key is not in the file, its nearest table is shown.
+    /// An error at a key of this machine's file, found after the file was read: a plan that needs more VLANs
+    /// than `switch_models.NAME.vlans_max`. If the key is not in the file, its nearest table is shown.
     pub fn error(
         &self,
         key: &str,

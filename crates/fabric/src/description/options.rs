@@ -13,8 +13,8 @@ pub struct PlanOptions {
     pub routing: Routing,
     /// How sources share VLANs.
     pub grouping: Grouping,
-    /// Order in which dimensions are corrected, with dimension-order routing; empty: shortest first, as the paper's
-    /// counts imply.
+    /// Order in which dimensions are corrected, with dimension-order routing; empty: shortest first, as the
+    /// paper's counts imply.
     pub dimension_order: Vec<usize>,
     /// Who tags.
     pub tagging: TaggingOption,
@@ -60,11 +60,13 @@ pub enum SearchEffort {
 /// How paths are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
-    /// Dimension order on grids, shortest paths elsewhere; whatever of the others is free of deadlock if that is not.
+    /// Dimension order on grids, shortest paths elsewhere; whatever of the others is free of deadlock if that
+    /// is not.
     Auto,
     /// One dimension after the other; grids only.
     DimensionOrder,
-    /// Dimension order that never passes *through* coordinate 0 of a dimension that wraps around: free of deadlock.
+    /// Dimension order that never passes *through* coordinate 0 of a dimension that wraps around: free of
+    /// deadlock.
     NoWrapTransit,
     /// Shortest paths, chosen so that few VLANs are needed.
     Minimal,

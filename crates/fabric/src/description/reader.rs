@@ -1,5 +1,5 @@
-//! Reads a TOML table key by key, so that every error knows its file, line and key, and every key that nobody asked
-//! for is an error.
+//! Reads a TOML table key by key, so that every error knows its file, line and key, and every key that nobody
+//! asked for is an error.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -256,7 +256,8 @@ impl<'a> Section<'a> {
         list.iter().map(text).collect::<Result<Vec<_>>>().map(Some)
     }
 
-    /// A finite number within `min..=max`, multiplied by `scale` and rounded to a whole number: `3.2` ns is 3200 ps.
+    /// A finite number within `min..=max`, multiplied by `scale` and rounded to a whole number: `3.2` ns is
+    /// 3200 ps.
     pub(super) fn scaled(&self, key: &'static str, scale: f64, min: f64, max: f64) -> Result<Option<u64>> {
         Ok(self.number(key, min, max)?.map(|number| (number * scale).round() as u64))
     }

@@ -1,9 +1,9 @@
 //! Arista EOS.
 //!
-//! Can: trunks with any list of VLANs, LACP and static LAGs, pause in both directions where the platform has it, aging up
-//! to 1,000,000 s. Cannot: more than one untagged VLAN on a port (a trunk has one native VLAN), so the hosts must tag;
-//! say in one command for all ASICs how LAGs hash (left as a comment). Written from the manuals; not tried on the
-//! hardware.
+//! Can: trunks with any list of VLANs, LACP and static LAGs, pause in both directions where the platform has
+//! it, aging up to 1,000,000 s. Cannot: more than one untagged VLAN on a port (a trunk has one native VLAN),
+//! so the hosts must tag; say in one command for all ASICs how LAGs hash (left as a comment). Written from
+//! the manuals; not tried on the hardware.
 
 use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};

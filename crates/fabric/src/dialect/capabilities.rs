@@ -1,5 +1,5 @@
-//! What the switches of each dialect can and cannot do: one row a dialect. The description's checks and the planner go
-//! by it, so it is known even before a configuration is written.
+//! What the switches of each dialect can and cannot do: one row a dialect. The description's checks and the
+//! planner go by it, so it is known even before a configuration is written.
 
 /// What switches of a dialect can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Cisco IOS and IOS XE (Catalyst).
 //!
-//! Can: trunks with any list of VLANs, LACP and static LAGs, aging up to 1,000,000 s or none. Cannot: more than one
-//! untagged VLAN on a port, so the hosts must tag; send pause frames (it only obeys them); on older models hash over
-//! ports (`src-dst-ip` then). Written from the manuals; not tried on the hardware.
+//! Can: trunks with any list of VLANs, LACP and static LAGs, aging up to 1,000,000 s or none. Cannot: more
+//! than one untagged VLAN on a port, so the hosts must tag; send pause frames (it only obeys them); on older
+//! models hash over ports (`src-dst-ip` then). Written from the manuals; not tried on the hardware.
 
 use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
@@ -50,7 +50,8 @@ impl Words for CiscoIos {
     }
 
     fn native(vlan: Option<VlanId>, members: &VlanSet) -> Vec<String> {
-        // Not every model has `vlan dot1q tag native`. Every model drops untagged frames if their VLAN is not allowed.
+        // Not every model has `vlan dot1q tag native`. Every model drops untagged frames if their VLAN is not
+        // allowed.
         let others = [1].into_iter().chain((1..=VlanId::MAX).rev()).filter_map(VlanId::new);
         let native = vlan.or_else(|| others.into_iter().find(|&other| !members.contains(other)));
         native.map(|vlan| format!("switchport trunk native vlan {vlan}")).into_iter().collect()

@@ -1,8 +1,8 @@
 //! Cisco NX-OS (Nexus).
 //!
-//! Can: trunks with any list of VLANs, LACP and static LAGs hashed over addresses and ports, pause in both directions
-//! (not together with priority flow control), aging up to 918,000 s. Cannot: more than one untagged VLAN on a port, so
-//! the hosts must tag. Written from the manuals; not tried on the hardware.
+//! Can: trunks with any list of VLANs, LACP and static LAGs hashed over addresses and ports, pause in both
+//! directions (not together with priority flow control), aging up to 918,000 s. Cannot: more than one
+//! untagged VLAN on a port, so the hosts must tag. Written from the manuals; not tried on the hardware.
 
 use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};

@@ -1,8 +1,8 @@
 //! HPE and H3C switches with Comware 7 (5 differs in `undo stp enable`).
 //!
-//! Can: several untagged VLANs on a port (hybrid), LACP and static LAGs hashed over addresses and ports, pause, aging up
-//! to 1,000,000 s or none. Cannot: take more than ten VLAN ranges in one command, so long lists come in several lines.
-//! Written from the manuals; not tried on the hardware.
+//! Can: several untagged VLANs on a port (hybrid), LACP and static LAGs hashed over addresses and ports,
+//! pause, aging up to 1,000,000 s or none. Cannot: take more than ten VLAN ranges in one command, so long
+//! lists come in several lines. Written from the manuals; not tried on the hardware.
 
 use crate::graph::SwitchId;
 use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanId, VlanSet};

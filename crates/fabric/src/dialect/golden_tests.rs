@@ -1,5 +1,6 @@
-//! Each dialect's output for the example plan against files in `tests/golden/`, so that a change of a word is seen in
-//! review. After a change that is meant: `UPDATE_GOLDEN=1 cargo test -p ayatori-fabric golden`, and read the diff.
+//! Each dialect's output for the example plan against files in `tests/golden/`, so that a change of a word is
+//! seen in review. After a change that is meant: `UPDATE_GOLDEN=1 cargo test -p ayatori-fabric golden`, and
+//! read the diff.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -151,7 +152,8 @@ fn dialects_with_one_untagged_vlan_refuse_several_and_say_what_to_do() {
 
 #[test]
 fn ios_drops_untagged_frames_on_every_model() {
-    // `vlan dot1q tag native` is missing on some models: the native VLAN is one that the trunk does not carry instead.
+    // `vlan dot1q tag native` is missing on some models: the native VLAN is one that the trunk does not carry
+    // instead.
     let dialect = super::by_name("cisco-ios").unwrap();
     for (vids, native) in [([101, 102], 1), ([1, 2], 4094), ([1, 4094], 4093)] {
         let mut plan = example(dialect, None);

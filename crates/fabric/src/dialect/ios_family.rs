@@ -1,5 +1,5 @@
-//! What the switches that speak in the manner of Cisco IOS have in common: the order of a configuration and the words of
-//! a trunk. A make's own file states how it differs ([`Words`]).
+//! What the switches that speak in the manner of Cisco IOS have in common: the order of a configuration and
+//! the words of a trunk. A make's own file states how it differs ([`Words`]).
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,8 @@ pub(super) trait Words: Dialect {
     /// Commands that make the running configuration the one of the next start, after `end`.
     fn save() -> &'static str;
 
-    /// The command that turns the spanning tree off on these VLANs; `None` where there is nothing to turn off.
+    /// The command that turns the spanning tree off on these VLANs; `None` where there is nothing to turn
+    /// off.
     fn no_spanning_tree(carried: &VlanSet) -> Option<String>;
 }
 

@@ -1,7 +1,8 @@
 //! The plan of one switch as data, for tools of your own.
 //!
 //! Can: everything a plan holds; no limit of its own. Cannot: be entered into a switch. The keys are those of
-//! [`SwitchPlan`](crate::plan::SwitchPlan), with the VLANs and what stands at the far end of each port beside.
+//! [`SwitchPlan`](crate::plan::SwitchPlan), with the VLANs and what stands at the far end of each port
+//! beside.
 
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! Linux bridges, set up by a shell script of `ip` and `bridge` commands (iproute2).
 //!
-//! Can: several untagged VLANs on a port, any aging time below 497 days, LACP and static LAGs hashed over addresses and
-//! ports. Cannot: pause where the NIC has none (the script says so and goes on); keep learned addresses for ever (an
-//! aging time of 0 means never to learn, so "for ever" is 497 days). One bridge, `br0`, or inside a host the host's own
-//! interface. The lab applies exactly this script.
+//! Can: several untagged VLANs on a port, any aging time below 497 days, LACP and static LAGs hashed over
+//! addresses and ports. Cannot: pause where the NIC has none (the script says so and goes on); keep learned
+//! addresses for ever (an aging time of 0 means never to learn, so "for ever" is 497 days). One bridge,
+//! `br0`, or inside a host the host's own interface. The lab applies exactly this script.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
-//! Dialects: a plan in the words of one make of switch. One file each, named by the make; adding one is adding a file
-//! and a line in [`ALL`].
+//! Dialects: a plan in the words of one make of switch. One file each, named by the make; adding one is
+//! adding a file and a line in [`ALL`].
 //!
-//! Deliberately absent: any decision about the plan. A dialect that cannot say what the plan needs refuses, with what
-//! to change; it never writes something near to it.
+//! Deliberately absent: any decision about the plan. A dialect that cannot say what the plan needs refuses,
+//! with what to change; it never writes something near to it.
 
 mod arista_eos;
 mod aruba_os_s;

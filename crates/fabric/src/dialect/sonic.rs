@@ -1,12 +1,12 @@
 //! SONiC, as a part of `config_db.json` to be loaded with `config load`.
 //!
-//! Can: trunks with any list of VLANs, LACP LAGs hashed over addresses and ports, any aging time. Cannot: more than one
-//! untagged VLAN on a port, so the hosts must tag (writing the database directly gets past the check, and the last
-//! member written then decides the PVID: refused); static LAGs; pause frames: it has priority flow control, which is set
-//! up with the switch's buffers and left to you. `config load` adds and changes but takes nothing away: a
-//! script beside removes what the plan does not have, and `ayatori plan check` names what is left. JSON has
-//! no comments; the reasons stand in the `.md` file beside. Written from the documentation; not tried on a
-//! switch.
+//! Can: trunks with any list of VLANs, LACP LAGs hashed over addresses and ports, any aging time. Cannot:
+//! more than one untagged VLAN on a port, so the hosts must tag (writing the database directly gets past the
+//! check, and the last member written then decides the PVID: refused); static LAGs; pause frames: it has
+//! priority flow control, which is set up with the switch's buffers and left to you. `config load` adds and
+//! changes but takes nothing away: a script beside removes what the plan does not have, and
+//! `ayatori plan check` names what is left. JSON has no comments; the reasons stand in the `.md` file beside.
+//! Written from the documentation; not tried on a switch.
 
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;

@@ -1,9 +1,9 @@
 //! Linux bridges, set up by systemd-networkd (systemd 248 and up).
 //!
-//! Can: what `linux-bridge` can, kept over reboots and reapplied by `networkctl reload`. Cannot: pause where the NIC has
-//! none; a range that holds the PVID (it gets a line of its own); keep addresses for ever (497 days, as `linux-bridge`).
-//! The files go to `/etc/systemd/network/`; flow control is in `.link` files, which the kernel's device manager applies
-//! at boot.
+//! Can: what `linux-bridge` can, kept over reboots and reapplied by `networkctl reload`. Cannot: pause where
+//! the NIC has none; a range that holds the PVID (it gets a line of its own); keep addresses for ever (497
+//! days, as `linux-bridge`). The files go to `/etc/systemd/network/`; flow control is in `.link` files, which
+//! the kernel's device manager applies at boot.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! What all dialects' texts share: the opening comment, the reason beside each port, and the ports and LAGs of a
-//! switch as the one list of interfaces that VLANs are put on.
+//! What all dialects' texts share: the opening comment, the reason beside each port, and the ports and LAGs
+//! of a switch as the one list of interfaces that VLANs are put on.
 
 use std::fmt::Write as _;
 
@@ -187,7 +187,8 @@ pub(super) fn native(
     })
 }
 
-/// For shell scripts: pause in both directions at these ports, `name` each in turn; a port that cannot is told.
+/// For shell scripts: pause in both directions at these ports, `name` each in turn; a port that cannot is
+/// told.
 pub(crate) fn flow_control(name: &str, ports: &str) -> String {
     format!(
         "if command -v ethtool >/dev/null 2>&1; then\n\

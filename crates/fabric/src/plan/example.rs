@@ -6,8 +6,8 @@ use crate::graph::{HostId, LinkId, SwitchId};
 
 use super::*;
 
-/// Two 8-port switches joined by a LAG of two cables, two hosts at each, one VLAN per source switch (101 and 102; one
-/// would do, two show more):
+/// Two 8-port switches joined by a LAG of two cables, two hosts at each, one VLAN per source switch (101 and
+/// 102; one would do, two show more):
 ///
 /// ```text
 /// node0 ─1┐      ┌7══7┐      ┌1─ node2     hosts of `left` send on 101, those of `right` on 102;

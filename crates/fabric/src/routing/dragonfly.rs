@@ -1,7 +1,7 @@
 //! Minimal routes on a dragonfly: to the switch with the global link, across it, to the destination.
 //!
-//! Local links before the global one are used on virtual channel 0, those after it on channel 1 (J. Kim et al., ISCA
-//! 2008), so local, global and local channels are always waited for in this order.
+//! Local links before the global one are used on virtual channel 0, those after it on channel 1 (J. Kim et
+//! al., ISCA 2008), so local, global and local channels are always waited for in this order.
 
 use super::Hop;
 use crate::graph::{Port, SwitchId};

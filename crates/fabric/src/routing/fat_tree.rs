@@ -1,7 +1,8 @@
-//! D-mod-k on a fat tree: up to the lowest common ancestor, choosing parents by the digits of the flow, and down.
+//! D-mod-k on a fat tree: up to the lowest common ancestor, choosing parents by the digits of the flow, and
+//! down.
 //!
-//! E. Zahavi, "D-Mod-K routing providing non-blocking traffic for shift permutations on real life fat trees", 2010.
-//! With the destination host's number as the flow, hosts of one leaf are reached over different roots.
+//! E. Zahavi, "D-Mod-K routing providing non-blocking traffic for shift permutations on real life fat trees",
+//! 2010. With the destination host's number as the flow, hosts of one leaf are reached over different roots.
 
 use super::Hop;
 use crate::graph::{Port, SwitchId};

@@ -1,4 +1,5 @@
-//! Dimension order on a HyperX: one hop in each dimension that differs. Free of deadlock on one virtual channel.
+//! Dimension order on a HyperX: one hop in each dimension that differs. Free of deadlock on one virtual
+//! channel.
 
 use super::Hop;
 use crate::graph::{Port, SwitchId};

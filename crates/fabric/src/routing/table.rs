@@ -19,8 +19,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// Shortest paths. Among equally short ones, a switch uses its candidates (in port order) in turn over the
-    /// destinations.
+    /// Shortest paths. Among equally short ones, a switch uses its candidates (in port order) in turn over
+    /// the destinations.
     ///
     /// # Errors
     /// If the graph is not connected or too large.
@@ -37,9 +37,9 @@ impl Table {
         })
     }
 
-    /// Up*/down*: links are ordered by distance from the root (and by number at equal distance); a path never goes up
-    /// after it has gone down. A switch from which the destination lies downward goes down, so that the table needs no
-    /// input port; the price is that some paths are longer than the shortest legal one.
+    /// Up*/down*: links are ordered by distance from the root (and by number at equal distance); a path never
+    /// goes up after it has gone down. A switch from which the destination lies downward goes down, so that
+    /// the table needs no input port; the price is that some paths are longer than the shortest legal one.
     ///
     /// # Errors
     /// If the graph is not connected or too large, or has no such root.

@@ -1,6 +1,7 @@
 //! Complete graph: every switch cabled to every other.
 //!
-//! Port `p` of switch `s` leads to switch `p` below `s`, and to switch `p + 1` from `s` on: the others in order.
+//! Port `p` of switch `s` leads to switch `p` below `s`, and to switch `p + 1` from `s` on: the others in
+//! order.
 
 use super::{Cable, Generator, TopologyError, invalid};
 use crate::graph::Port;

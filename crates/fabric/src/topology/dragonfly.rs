@@ -1,10 +1,10 @@
 //! Dragonfly: groups of switches, each group complete, and every group cabled to every other.
 //!
-//! J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008, with the
-//! palm tree arrangement of global links. Coordinates are (place in group, group). Ports 0 to `a - 2` lead to the other
-//! switches of the group in order, ports `a - 1` to `a - 2 + h` are global. Global link `j` of a group (port `j % h` of
-//! its switch `j / h`) leads to the group `1 + j % (g - 1)` further on. Where `a h` is not a multiple of `g - 1` the last
-//! global ports stay free.
+//! J. Kim, W. Dally, S. Scott, D. Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008,
+//! with the palm tree arrangement of global links. Coordinates are (place in group, group). Ports 0 to
+//! `a - 2` lead to the other switches of the group in order, ports `a - 1` to `a - 2 + h` are global. Global
+//! link `j` of a group (port `j % h` of its switch `j / h`) leads to the group `1 + j % (g - 1)` further on.
+//! Where `a h` is not a multiple of `g - 1` the last global ports stay free.
 
 use super::complete::port_towards;
 use super::{Cable, Generator, TopologyError, invalid};

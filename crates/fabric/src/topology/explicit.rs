@@ -1,7 +1,7 @@
 //! Explicit graph: named switches and a list of cables, for everything that has no formula.
 //!
-//! Ports are numbered in the order of the list: the first cable that names a switch takes its port 0, and so on.
-//! Two cables between the same two switches are two links; use `width` to aggregate them into one.
+//! Ports are numbered in the order of the list: the first cable that names a switch takes its port 0, and so
+//! on. Two cables between the same two switches are two links; use `width` to aggregate them into one.
 
 use super::{Cable, Generator, TopologyError, invalid};
 use crate::graph::Port;

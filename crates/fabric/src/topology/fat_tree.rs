@@ -1,10 +1,10 @@
-//! Fat tree: the extended generalised fat tree XGFT of S. Öhring et al., "On generalized fat trees", IPPS 1995, with
-//! parallel cables (E. Zahavi's PGFT). Hosts hang on the leaf switches, level 0.
+//! Fat tree: the extended generalised fat tree XGFT of S. Öhring et al., "On generalized fat trees", IPPS
+//! 1995, with parallel cables (E. Zahavi's PGFT). Hosts hang on the leaf switches, level 0.
 //!
-//! Between level `l` and `l + 1` a switch has `up[l]` parents and a parent has `down[l]` children. A switch of level `l`
-//! is known by digits: digit `j < l` counts parents (below `up[j]`), digit `j >= l` counts children (below `down[j]`);
-//! a switch and a parent agree in all digits but digit `l`. Switches are numbered level by level from the leaves, digit 0
-//! varying fastest; coordinates are the level and then the digits.
+//! Between level `l` and `l + 1` a switch has `up[l]` parents and a parent has `down[l]` children. A switch
+//! of level `l` is known by digits: digit `j < l` counts parents (below `up[j]`), digit `j >= l` counts
+//! children (below `down[j]`); a switch and a parent agree in all digits but digit `l`. Switches are numbered
+//! level by level from the leaves, digit 0 varying fastest; coordinates are the level and then the digits.
 //!
 //! Ports: children first (port `c` leads to the child whose digit is `c`), then parents.
 
@@ -23,8 +23,8 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// The `radix`-port fat tree of commodity switches: `radix / 2` hosts at a leaf, full bisection; for three levels the
-    /// one of M. Al-Fares et al., SIGCOMM 2008, with `radix^3 / 4` hosts.
+    /// The `radix`-port fat tree of commodity switches: `radix / 2` hosts at a leaf, full bisection; for
+    /// three levels the one of M. Al-Fares et al., SIGCOMM 2008, with `radix^3 / 4` hosts.
     ///
     /// # Errors
     /// If the radix is odd or there are fewer than two levels.

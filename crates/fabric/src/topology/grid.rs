@@ -1,7 +1,7 @@
 //! What mesh, torus, ring, hypercube and Tofu have in common: extents, and which dimensions wrap around.
 //!
-//! Port `2 d` of a switch leads up in dimension `d` (coordinate + 1), port `2 d + 1` down. Where a dimension wraps
-//! around, the last switch's upward port is cabled to the first one's downward port.
+//! Port `2 d` of a switch leads up in dimension `d` (coordinate + 1), port `2 d + 1` down. Where a dimension
+//! wraps around, the last switch's upward port is cabled to the first one's downward port.
 
 use super::{Cable, TopologyError, invalid, product};
 use crate::graph::Port;
@@ -37,8 +37,8 @@ impl Grid {
         Grid { dimensions: extents.iter().map(dimension).collect() }
     }
 
-    /// A grid that wraps around in every dimension of three switches or more, and with `twin_links` also where there
-    /// are only two (two links then join the same two switches).
+    /// A grid that wraps around in every dimension of three switches or more, and with `twin_links` also
+    /// where there are only two (two links then join the same two switches).
     pub fn torus(extents: &[u32], twin_links: bool) -> Grid {
         let extent_min = if twin_links { 2 } else { 3 };
         let dimension = |&extent: &u32| Dimension { extent, wraps: extent >= extent_min };

@@ -1,7 +1,7 @@
 //! Hypercube: `2^n` switches, cabled where their numbers differ in one bit.
 //!
-//! As a grid of extents 2: dimension `d` is bit `d`, joined from port `2 d` (bit clear) to port `2 d + 1` (bit set), so
-//! of the two ports of a dimension a switch uses one.
+//! As a grid of extents 2: dimension `d` is bit `d`, joined from port `2 d` (bit clear) to port `2 d + 1`
+//! (bit set), so of the two ports of a dimension a switch uses one.
 
 use super::grid::{Grid, generate_as_grid};
 use super::{TopologyError, invalid};

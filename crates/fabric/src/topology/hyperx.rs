@@ -1,9 +1,9 @@
 //! HyperX: switches at integer coordinates, each cabled to all others that differ from it in one coordinate.
 //!
-//! J. H. Ahn et al., "HyperX: topology, routing, and packaging of efficient large-scale networks", SC 2009. The ports of
-//! dimension `d` follow those of `d - 1`; within a dimension they lead to the other coordinates in order, as in
-//! [`super::complete`]. One dimension is the complete graph, extents of two the hypercube, two dimensions the flattened
-//! butterfly.
+//! J. H. Ahn et al., "HyperX: topology, routing, and packaging of efficient large-scale networks", SC 2009.
+//! The ports of dimension `d` follow those of `d - 1`; within a dimension they lead to the other coordinates
+//! in order, as in [`super::complete`]. One dimension is the complete graph, extents of two the hypercube,
+//! two dimensions the flattened butterfly.
 
 use super::complete::port_towards;
 use super::{Cable, Generator, Grid, TopologyError, invalid};

@@ -1,13 +1,14 @@
 //! Topologies: from a few numbers to switches, coordinates, ports and cables.
 //!
-//! One file a topology, named by the literature's name; each says how its switches and ports are numbered. A topology
-//! knows only switches: hosts are put on by [`Topology::build_with_hosts`] or by the machine description. Deliberately
-//! absent: routes (`routing`), rates and makes of switches (the description).
+//! One file a topology, named by the literature's name; each says how its switches and ports are numbered. A
+//! topology knows only switches: hosts are put on by [`Topology::build_with_hosts`] or by the machine
+//! description. Deliberately absent: routes (`routing`), rates and makes of switches (the description).
 //!
 //! Conventions that hold for all:
 //! * Switches are numbered from 0; with coordinates, the first one varies fastest (`x + X * (y + Y * z)`).
-//! * Ports between switches come first and have a fixed place, used or not (a mesh's edge switches leave some free),
-//!   so that a route's next port is arithmetic; host ports follow from [`Topology::switch_port_count`] on.
+//! * Ports between switches come first and have a fixed place, used or not (a mesh's edge switches leave some
+//!   free), so that a route's next port is arithmetic; host ports follow from [`Topology::switch_port_count`]
+//!   on.
 //! * A switch is called `s` and its coordinates: `s3.0.1`.
 
 pub mod complete;
@@ -86,7 +87,8 @@ impl Cable {
     }
 }
 
-/// What every topology can say about itself. Only [`Generator::check`] may be called on numbers not yet checked.
+/// What every topology can say about itself. Only [`Generator::check`] may be called on numbers not yet
+/// checked.
 pub trait Generator {
     /// The literature's name: "torus".
     fn kind(&self) -> &'static str;
@@ -229,8 +231,9 @@ impl Topology {
         Ok(graph)
     }
 
-    /// The graph with the same number of hosts at every switch that carries hosts, named `h0` and so on in the
-    /// order of the switches. NICs take the switch's ports from [`Topology::switch_port_count`] on, host by host.
+    /// The graph with the same number of hosts at every switch that carries hosts, named `h0` and so on in
+    /// the order of the switches. NICs take the switch's ports from [`Topology::switch_port_count`] on, host
+    /// by host.
     ///
     /// # Errors
     /// As [`Topology::check`], or if the hosts do not fit on the switch.

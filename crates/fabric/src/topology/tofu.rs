@@ -1,9 +1,9 @@
 //! Tofu-like 6-D mesh/torus: units of 2×3×2 switches (axes A, B, C) at the points of a 3-D torus (X, Y, Z).
 //!
-//! After Y. Ajima, S. Sumimoto, T. Shimizu, "Tofu: A 6D Mesh/Torus Interconnect for Exascale Computers", IEEE Computer
-//! 42(11), 2009: A and C have two switches and one link, B has three and is a ring; X, Y and Z join equal places of
-//! neighbouring units, so a switch has ten ports in use. The switch at (x, y, z, a, b, c) is numbered with x varying
-//! fastest and c slowest. Ports as in [`super::grid`], in the order X Y Z A B C.
+//! After Y. Ajima, S. Sumimoto, T. Shimizu, "Tofu: A 6D Mesh/Torus Interconnect for Exascale Computers", IEEE
+//! Computer 42(11), 2009: A and C have two switches and one link, B has three and is a ring; X, Y and Z join
+//! equal places of neighbouring units, so a switch has ten ports in use. The switch at (x, y, z, a, b, c) is
+//! numbered with x varying fastest and c slowest. Ports as in [`super::grid`], in the order X Y Z A B C.
 
 use super::TopologyError;
 use super::grid::{Dimension, Grid, generate_as_grid};
@@ -17,8 +17,8 @@ pub const UNIT: [u32; 3] = [2, 3, 2];
 pub struct Tofu {
     /// Units along X, Y, Z.
     pub unit_extents: [u32; 3],
-    /// Whether X, Y, Z wrap around (a part of a machine may be a mesh along an axis). An axis of two units or fewer
-    /// never does.
+    /// Whether X, Y, Z wrap around (a part of a machine may be a mesh along an axis). An axis of two units or
+    /// fewer never does.
     pub wraps: [bool; 3],
 }
 

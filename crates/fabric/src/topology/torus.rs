@@ -1,8 +1,8 @@
 //! Torus in any number of dimensions. Ports as in [`super::grid`].
 //!
-//! A dimension of two switches has one link, as in the VLAN routing paper's torus 4×2 (its 36 cables with three links
-//! each are 8 links in rings of four and 4 in pairs); with `twin_links` it has two, which is what "k-ary n-cube" says
-//! literally for k = 2.
+//! A dimension of two switches has one link, as in the VLAN routing paper's torus 4×2 (its 36 cables with
+//! three links each are 8 links in rings of four and 4 in pairs); with `twin_links` it has two, which is what
+//! "k-ary n-cube" says literally for k = 2.
 
 use super::TopologyError;
 use super::grid::{Grid, generate_as_grid};

@@ -1,8 +1,10 @@
 //! Tree with hosts at every switch: switch 0 is the root, the children of switch `s` are `arity * s + 1` to
-//! `arity * s + arity` as far as there are switches. A star is the tree whose arity is one less than its switches.
+//! `arity * s + arity` as far as there are switches. A star is the tree whose arity is one less than its
+//! switches.
 //!
-//! Port 0 leads to the parent (free at the root), port `1 + i` to child `i`. Eight switches of arity 2 are the VLAN
-//! routing paper's SuperNova tree (diameter of six switches, bisection of one link); six of arity 5 its Misc tree.
+//! Port 0 leads to the parent (free at the root), port `1 + i` to child `i`. Eight switches of arity 2 are
+//! the VLAN routing paper's SuperNova tree (diameter of six switches, bisection of one link); six of arity 5
+//! its Misc tree.
 
 use super::{Cable, Generator, TopologyError, invalid};
 use crate::graph::Port;
@@ -17,7 +19,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// A tree of `level_count` full levels; more than 2^32 switches become 2^32 - 1, which no check lets pass.
+    /// A tree of `level_count` full levels; more than 2^32 switches become 2^32 - 1, which no check lets
+    /// pass.
     pub fn full(arity: u32, level_count: u32) -> Tree {
         let mut switch_count = 0_u32;
         for _ in 0..level_count {

@@ -1,5 +1,5 @@
-//! Which solution to take: candidates by the options, judged, and a deadlock-free alternative where the one asked for
-//! is not.
+//! Which solution to take: candidates by the options, judged, and a deadlock-free alternative where the one
+//! asked for is not.
 
 use crate::description::{Grouping, PlanOptions, Routing, SearchEffort};
 use crate::plan::Tagging;
@@ -224,7 +224,8 @@ fn as_asked(network: &Network, grid: Option<&Grid>, options: &PlanOptions, taggi
     });
     match alternative {
         Some(safe) if options.routing == Routing::Auto => Chosen { best: safe, alternative: None },
-        // Dimension order, say, was asked for, but the network has lost a link: nobody asked for what we took instead.
+        // Dimension order, say, was asked for, but the network has lost a link: nobody asked for what we took
+        // instead.
         Some(safe) if network_lost_its_grid(network, grid, options) => {
             Chosen { best: safe, alternative: None }
         }

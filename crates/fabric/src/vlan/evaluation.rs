@@ -196,8 +196,8 @@ struct PairPath<'a> {
     channels: &'a [ChannelId],
 }
 
-/// With a VLAN by pair: calls `visit` with the route of every ordered pair. A tree is rooted once, and a route climbs
-/// from both ends to where they meet.
+/// With a VLAN by pair: calls `visit` with the route of every ordered pair. A tree is rooted once, and a
+/// route climbs from both ends to where they meet.
 fn pair_paths(network: &Network, solution: &Solution, mut visit: impl FnMut(&PairPath<'_>)) {
     let Choice::ByPair(vlans) = &solution.choice else { return };
     let mut pairs: Vec<Vec<(u32, u32)>> = vec![Vec::new(); solution.trees.len()];
@@ -263,8 +263,8 @@ fn tally_path(network: &Network, evaluation: &mut Evaluation, route: &PairPath<'
     evaluation.diameter_switches = evaluation.diameter_switches.max(route.channels.len() as u32 + 1);
 }
 
-/// Calls `visit` with every two channels that routes from a tree's root take one after the other, and with a switch such
-/// a route leads to.
+/// Calls `visit` with every two channels that routes from a tree's root take one after the other, and with a
+/// switch such a route leads to.
 fn chain(
     network: &Network,
     tree: &RootedTree,
@@ -283,7 +283,8 @@ fn chain(
     }
 }
 
-/// Calls `visit` with every two channels that a route takes one after the other, and with such a route's VLAN and ends.
+/// Calls `visit` with every two channels that a route takes one after the other, and with such a route's VLAN
+/// and ends.
 fn chains(
     network: &Network,
     solution: &Solution,

@@ -1,4 +1,5 @@
-//! The switches and links that are up, in arrays: what every search and every statistic of the planner walks over.
+//! The switches and links that are up, in arrays: what every search and every statistic of the planner walks
+//! over.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -62,8 +63,8 @@ pub(crate) struct Network {
 /// that nothing is sent to are there all the same.
 pub(crate) type Traffic = Vec<Vec<Vec<(u32, u64)>>>;
 
-/// Flows by shortest paths: what every plan of a network is measured against. One flow goes from each host interface to
-/// each other one at another switch.
+/// Flows by shortest paths: what every plan of a network is measured against. One flow goes from each host
+/// interface to each other one at another switch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Shortest {
     /// Ordered pairs of switches with hosts.
@@ -75,7 +76,8 @@ pub(crate) struct Shortest {
 }
 
 impl Network {
-    /// A machine's switches without what has failed. If that leaves several parts, the part with most hosts is kept.
+    /// A machine's switches without what has failed. If that leaves several parts, the part with most hosts
+    /// is kept.
     pub(crate) fn of(machine: &Machine, failures: &[Failure]) -> Network {
         Network::new(&machine.graph, machine.switch_link_count(), machine.attachment_counts(), failures)
     }

@@ -13,18 +13,19 @@ use super::network::{Failure, Network};
 use super::repair;
 use super::solution::SourceTree;
 
-/// Plans a machine by its `[plan]` options. The plan's [`crate::plan::Verdicts`] say what holds and what does not.
+/// Plans a machine by its `[plan]` options. The plan's [`crate::plan::Verdicts`] say what holds and what does
+/// not.
 ///
 /// # Errors
-/// If the machine cannot be planned so at all: more VLANs than a switch can have, or than there are identifiers. The
-/// error names the line of the description to change.
+/// If the machine cannot be planned so at all: more VLANs than a switch can have, or than there are
+/// identifiers. The error names the line of the description to change.
 pub fn plan(machine: &Machine) -> Result<Plan, DescriptionError> {
     plan_without(machine, &[])
 }
 
-/// Plans what is left of a machine when links or switches have failed: the whole machine's plan repaired, if that is
-/// free of deadlock and no busier than a plan made anew by more than a quarter, else the new one. Ports and numbers stay what they are, so the
-/// configurations can be compared with those in use.
+/// Plans what is left of a machine when links or switches have failed: the whole machine's plan repaired, if
+/// that is free of deadlock and no busier than a plan made anew by more than a quarter, else the new one.
+/// Ports and numbers stay what they are, so the configurations can be compared with those in use.
 ///
 /// # Errors
 /// As [`plan`].

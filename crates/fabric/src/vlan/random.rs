@@ -1,4 +1,5 @@
-//! Random numbers from a seed: SplitMix64 (G. Steele et al., OOPSLA 2014). The same seed gives the same plan everywhere.
+//! Random numbers from a seed: SplitMix64 (G. Steele et al., OOPSLA 2014). The same seed gives the same plan
+//! everywhere.
 
 /// A generator.
 #[derive(Debug, Clone)]

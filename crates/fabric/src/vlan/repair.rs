@@ -1,5 +1,5 @@
-//! After a failure: the plan in use, repaired. VLANs whose tree is whole stay as they are; in each broken one the parts
-//! are joined again by other links. Far fewer ports change than with a plan made anew.
+//! After a failure: the plan in use, repaired. VLANs whose tree is whole stay as they are; in each broken one
+//! the parts are joined again by other links. Far fewer ports change than with a plan made anew.
 
 use super::choose::Judged;
 use super::evaluation::{evaluate, pressure, users};
@@ -13,7 +13,8 @@ const SWITCHES_MAX: usize = 64;
 /// Rounds of exchanging one joining link for another.
 const ROUNDS_MAX: usize = 4;
 
-/// `whole` on what is left of its network, or `None` where it cannot be repaired (hosts that tag, large networks).
+/// `whole` on what is left of its network, or `None` where it cannot be repaired (hosts that tag, large
+/// networks).
 pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
     let Choice::BySource(senders) = &whole.choice else { return None };
     if network.switch_count() > SWITCHES_MAX {

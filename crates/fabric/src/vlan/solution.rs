@@ -114,12 +114,13 @@ fn sharing(
     }
 }
 
-/// VLANs so far, each with its links as bits: most pairs of trees share too few links to be one tree, which counting
-/// bits shows quickly.
+/// VLANs so far, each with its links as bits: most pairs of trees share too few links to be one tree, which
+/// counting bits shows quickly.
 struct Shared {
     trees: Vec<Vec<u32>>,
     bits: Vec<Vec<u64>>,
-    /// Trees that reach every switch can only share by being the same; only pruned ones can complete each other.
+    /// Trees that reach every switch can only share by being the same; only pruned ones can complete each
+    /// other.
     may_complete: bool,
     link_count_max: usize,
 }

@@ -123,8 +123,8 @@ fn dimension_order_needs_as_many_vlans_as_lines_of_its_first_dimension() {
         ("kind = \"mesh\"\nextents = [4, 2]", "[1, 0]", 4, true),
         ("kind = \"mesh\"\nextents = [4, 4]", "[0, 1]", 4, true),
         ("kind = \"mesh\"\nextents = [8, 8]", "[0, 1]", 8, true),
-        // Even coordinates break ties upwards and odd ones downwards: neighbours in a ring then leave out the same
-        // link and share. (Ties that all go up need 6, 12 and 56 for these three.)
+        // Even coordinates break ties upwards and odd ones downwards: neighbours in a ring then leave out the
+        // same link and share. (Ties that all go up need 6, 12 and 56 for these three.)
         ("kind = \"torus\"\nextents = [4, 2]", "[1, 0]", 4, true),
         ("kind = \"torus\"\nextents = [4, 2]", "[0, 1]", 4, true),
         ("kind = \"torus\"\nextents = [4, 4]", "[0, 1]", 8, true),

@@ -189,7 +189,8 @@ impl Parts {
     }
 }
 
-/// `links` and as many more as it takes to reach every switch that takes part, breadth first from a switch of theirs.
+/// `links` and as many more as it takes to reach every switch that takes part, breadth first from a switch of
+/// theirs.
 pub(crate) fn completed(network: &Network, links: &[u32]) -> Vec<u32> {
     let mut parts = Parts::new(network.switch_count());
     let mut all = links.to_vec();

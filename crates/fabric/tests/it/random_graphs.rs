@@ -1,4 +1,5 @@
-//! Random connected graphs, planned every way, and checked against naive models that share no code with the planner.
+//! Random connected graphs, planned every way, and checked against naive models that share no code with the
+//! planner.
 //!
 //! `AYATORI_SEED=N cargo test -p ayatori-fabric random` replays one graph and prints its description;
 //! `AYATORI_GRAPHS=N` tries another number of graphs.
@@ -86,7 +87,8 @@ fn description(dice: &mut Dice) -> String {
     text
 }
 
-/// Which switches a VLAN joins, by the membership of ports alone: for each switch its neighbours and the links there.
+/// Which switches a VLAN joins, by the membership of ports alone: for each switch its neighbours and the
+/// links there.
 fn wired(plan: &Plan, vid: VlanId) -> Vec<Vec<(usize, LinkId)>> {
     let mut neighbours = vec![BTreeSet::new(); plan.switches.len()];
     for switch in &plan.switches {
@@ -157,7 +159,8 @@ fn assert_membership_is_the_tree(tree: BTreeSet<LinkId>, neighbours: &[Vec<(usiz
     assert_eq!(ends, 2 * tree.len(), "a link is a member at both ends");
 }
 
-/// How each switch is reached from a source: the switch before it and the link. Panics if there are two ways: a loop.
+/// How each switch is reached from a source: the switch before it and the link. Panics if there are two ways:
+/// a loop.
 fn walk(neighbours: &[Vec<(usize, LinkId)>], source: usize) -> Vec<Option<(usize, LinkId)>> {
     let mut came = vec![None; neighbours.len()];
     let mut stack = vec![(source, None)];

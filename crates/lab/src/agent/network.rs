@@ -17,8 +17,8 @@ pub(super) fn prepare_kernel() {
     for (name, limit) in [("gc_thresh1", 1 << 20), ("gc_thresh2", 1 << 20), ("gc_thresh3", 1 << 21)] {
         let _ = fs::write(format!("/proc/sys/net/ipv4/neigh/default/{name}"), format!("{limit}"));
     }
-    // Interfaces made later inherit this: a neighbour once known is not asked again, neither after a time nor to confirm
-    // what its own question has told, so that counters show what was sent and not ARP.
+    // Interfaces made later inherit this: a neighbour once known is not asked again, neither after a time nor
+    // to confirm what its own question has told, so that counters show what was sent and not ARP.
     for (name, value) in [("base_reachable_time_ms", "86400000"), ("delay_first_probe_time", "86400")] {
         let _ = fs::write(format!("/proc/sys/net/ipv4/neigh/default/{name}"), value);
     }
@@ -64,8 +64,8 @@ pub(super) fn name_hosts(names: &[(Ipv4Addr, String)]) -> anyhow::Result<()> {
     run("mount", &["--bind", FILE, "/etc/hosts"])
 }
 
-/// Pulls a cable at one end, or puts it back. A script that sets the port up again does not put the cable back: what
-/// is sent into a pulled one is lost.
+/// Pulls a cable at one end, or puts it back. A script that sets the port up again does not put the cable
+/// back: what is sent into a pulled one is lost.
 pub(super) fn set_link(end: &End, up: bool) -> anyhow::Result<()> {
     let port = end.port.as_str();
     in_node(&end.node, || {
@@ -106,8 +106,8 @@ pub(super) fn wait_for_lags(lags: &[LagWait], timeout: Duration) -> anyhow::Resu
     Ok(())
 }
 
-/// The cables over which both ends pass frames, from `/proc/net/bonding/NAME`. How many ports the aggregator has says
-/// less: one end has them before the other passes what it sends.
+/// The cables over which both ends pass frames, from `/proc/net/bonding/NAME`. How many ports the aggregator
+/// has says less: one end has them before the other passes what it sends.
 fn lag_cable_count(text: &str) -> usize {
     // IEEE 802.1AX, actor and partner state: synchronized, collecting, distributing.
     const PASSES: u8 = 0x08 | 0x10 | 0x20;

@@ -30,8 +30,8 @@ pub(super) fn all(jobs: &[Job], timeout: Duration, line: &Line) -> anyhow::Resul
 
 fn one(index: usize, job: &Job, deadline: Instant, line: &Line) -> anyhow::Result<()> {
     let Some(program) = job.program.first() else { bail!("an empty command for {}", job.node) };
-    // `ip netns exec` gives a `/sys` of the node's own, for one more program to start; else the thread we start it from
-    // is in the node, and so is the child.
+    // `ip netns exec` gives a `/sys` of the node's own, for one more program to start; else the thread we
+    // start it from is in the node, and so is the child.
     let mut command = if job.own_sys { Command::new("ip") } else { Command::new(program) };
     if job.own_sys {
         command.args(["netns", "exec", &job.node, program]);

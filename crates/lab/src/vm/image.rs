@@ -1,20 +1,21 @@
-//! The kernel out of its self-extracting image. QEMU starts an uncompressed Linux kernel directly (by its PVH entry);
-//! without a processor to help, unpacking it inside the machine takes longer than all the rest of the start.
+//! The kernel out of its self-extracting image. QEMU starts an uncompressed Linux kernel directly (by its PVH
+//! entry); without a processor to help, unpacking it inside the machine takes longer than all the rest of the
+//! start.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where a kernel image says where its compressed kernel is: the boot protocol's `setup_sects`, `payload_offset` and
-/// `payload_length` (Linux, Documentation/arch/x86/boot.rst).
+/// Where a kernel image says where its compressed kernel is: the boot protocol's `setup_sects`,
+/// `payload_offset` and `payload_length` (Linux, Documentation/arch/x86/boot.rst).
 const SETUP_SECTORS_AT: usize = 0x1f1;
 const MAGIC_AT: usize = 0x202;
 const PAYLOAD_OFFSET_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24c;
 const SECTOR_BYTES: usize = 512;
 
-/// Unpacks the kernel of `image` into `file`. `false` if it cannot be had so (another way of packing, no program to
-/// unpack it, a kernel that can only start by its image); the image itself then starts, slower.
+/// Unpacks the kernel of `image` into `file`. `false` if it cannot be had so (another way of packing, no
+/// program to unpack it, a kernel that can only start by its image); the image itself then starts, slower.
 pub(super) fn unpack(image: &Path, file: &Path) -> bool {
     let Ok(bytes) = fs::read(image) else { return false };
     let Some(payload) = payload(&bytes) else { return false };
@@ -35,8 +36,8 @@ fn payload(image: &[u8]) -> Option<&[u8]> {
     image.get(start..start.checked_add(number(PAYLOAD_LENGTH_AT)?)?)
 }
 
-/// The payload's content, by the program for its kind. Its length stands in its last four bytes, which make the
-/// programs complain of what comes after the end.
+/// The payload's content, by the program for its kind. Its length stands in its last four bytes, which make
+/// the programs complain of what comes after the end.
 fn unpacked(payload: &[u8], scratch: &Path) -> Option<Vec<u8>> {
     let tool = match payload {
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => "xz",

@@ -1,8 +1,8 @@
 //! A small virtual machine that runs one program of this machine, under a kernel of its own.
 //!
-//! Owns: finding a kernel ([`kernel`]), unpacking it ([`image`]), the modules it must load ([`modules`]), the start
-//! archive (`init.sh`), QEMU's command line, and the connection to the program inside ([`qemu`]).
-//! Does not own: the messages on that connection (`wire`). It knows nothing of switches and hosts.
+//! Owns: finding a kernel ([`kernel`]), unpacking it ([`image`]), the modules it must load ([`modules`]), the
+//! start archive (`init.sh`), QEMU's command line, and the connection to the program inside ([`qemu`]). Does
+//! not own: the messages on that connection (`wire`). It knows nothing of switches and hosts.
 //!
 //! ```text
 //!   this process ── unix socket ── qemu ── virtio-serial ── agent (this same executable, chrooted

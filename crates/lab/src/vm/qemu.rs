@@ -46,8 +46,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// A virtual machine for `plan`: up to four of this machine's cores, memory by the number of nodes, the emulator,
-    /// 15 minutes.
+    /// A virtual machine for `plan`: up to four of this machine's cores, memory by the number of nodes, the
+    /// emulator, 15 minutes.
     pub fn new(plan: &Plan, kernel: Kernel, agent: PathBuf, agent_args: Vec<String>) -> Spec {
         // A namespace with its interfaces takes a few hundred KiB, a running program a few MiB.
         let memory_mib = 768 + 8 * (plan.hosts.len() + plan.switches.len()) as u64;
@@ -73,8 +73,9 @@ const MODULES: &[&str] = &[
     "sch_tbf",
 ];
 
-/// For the kernel: no IPv6 (it sends frames unasked), and nothing that protects one program from another, which costs an
-/// emulated processor much: there is only us. Namespaces do not wait for quiet moments (`rcu_expedited`).
+/// For the kernel: no IPv6 (it sends frames unasked), and nothing that protects one program from another,
+/// which costs an emulated processor much: there is only us. Namespaces do not wait for quiet moments
+/// (`rcu_expedited`).
 const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 ipv6.disable_ipv6=1 mitigations=off nokaslr init_on_alloc=0 \
      lsm= audit=0 rcupdate.rcu_expedited=1 no_timer_check tsc=reliable random.trust_cpu=on";
 

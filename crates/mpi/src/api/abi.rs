@@ -1,7 +1,7 @@
 //! Chapter "abi": the version of the ABI, what Fortran is like, and handles as integers (MPI-5.0 §20).
 //!
-//! Every handle of ours fits an `int` (see `handle`), so that conversion is a cast. The library has no Fortran part
-//! of its own; a Fortran binding on top of it says here what its compiler's types are.
+//! Every handle of ours fits an `int` (see `handle`), so that conversion is a cast. The library has no
+//! Fortran part of its own; a Fortran binding on top of it says here what its compiler's types are.
 
 use crate::abi::*;
 use crate::arguments::*;

@@ -11,8 +11,8 @@ use ayatori_core::device::Gap;
 use std::ffi::{c_double, c_int, c_void};
 
 api! {
-    /// Who makes progress from now on, and what came of it: alone in the job, or without the kernel's help, the mode stays
-    /// `MPIX_PROGRESS_INLINE`. Local, to be called by one thread while no other calls MPI.
+    /// Who makes progress from now on, and what came of it: alone in the job, or without the kernel's help,
+    /// the mode stays `MPIX_PROGRESS_INLINE`. Local, to be called by one thread while no other calls MPI.
     fn MPIX_Progress_set(mode: c_int, provided: Out<c_int>) {
         drop(process()?);
         let mode = Mode::from_number(mode)

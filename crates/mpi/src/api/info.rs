@@ -21,7 +21,8 @@ api! {
             if word.is_null() {
                 break;
             }
-            // SAFETY: an element of argv, not null: a string, as the caller of a function with argc and argv promises.
+            // SAFETY: an element of argv, not null: a string, as the caller of a function with argc and argv
+            // promises.
             words.push(unsafe { CStr::from_ptr(word) }.to_string_lossy().into_owned());
         }
         if let Some((command, rest)) = words.split_first() {

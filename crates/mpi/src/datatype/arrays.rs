@@ -1,7 +1,7 @@
 //! Parts of arrays: `MPI_Type_create_subarray` and `MPI_Type_create_darray` (MPI-5.0 §5.1.3, §5.1.4).
 //!
-//! Both are built from the innermost dimension outwards. Each dimension keeps some of its indices; the type so far is one
-//! index of the next dimension, whose distance in memory is the product of the sizes inside.
+//! Both are built from the innermost dimension outwards. Each dimension keeps some of its indices; the type
+//! so far is one index of the next dimension, whose distance in memory is the product of the sizes inside.
 
 use super::Type;
 use super::make::{Made, too_large};
@@ -33,7 +33,8 @@ impl Order {
     }
 }
 
-/// The indices kept of one dimension: `blocks` blocks of `len`, one every `stride` from `first` on, then one of `tail`.
+/// The indices kept of one dimension: `blocks` blocks of `len`, one every `stride` from `first` on, then one
+/// of `tail`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kept {
     size: MPI_Count,

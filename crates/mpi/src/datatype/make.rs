@@ -7,7 +7,8 @@ use ayatori_core::layout::{Layout, Signature};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Whether a constructor counts with `int` or with `MPI_Count` (the `_c` forms). It decides where the contents go.
+/// Whether a constructor counts with `int` or with `MPI_Count` (the `_c` forms). It decides where the
+/// contents go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     /// Counts are `int`, displacements in bytes `MPI_Aint`.

@@ -1,6 +1,7 @@
-//! The engine: what moves messages, in whatever progress mode. In modes *inline* and *assisted* calls have the machine
-//! themselves. In mode *offload* its thread has it: what is frequent goes there as commands, and all else borrows the
-//! machine until the process is unlocked. So a call that uses [`Engine::machine`] is right in every mode.
+//! The engine: what moves messages, in whatever progress mode. In modes *inline* and *assisted* calls have
+//! the machine themselves. In mode *offload* its thread has it: what is frequent goes there as commands, and
+//! all else borrows the machine until the process is unlocked. So a call that uses [`Engine::machine`] is
+//! right in every mode.
 
 use crate::abi::MPI_Request;
 use crate::operation::Operation;
@@ -183,7 +184,8 @@ impl Engine {
         self.remote.as_ref()?.id_of(request)
     }
 
-    /// The communicator of a collective operation in shared memory that the thread was given. Only while borrowed.
+    /// The communicator of a collective operation in shared memory that the thread was given. Only while
+    /// borrowed.
     pub(crate) fn remote_node(&self, request: MPI_Request) -> Option<CommId> {
         self.remote.as_ref()?.node_of(request)
     }

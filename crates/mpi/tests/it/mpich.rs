@@ -110,7 +110,8 @@ fn every_constant_has_the_value_it_has_in_mpich() {
     assert_eq!(ours.lines().count(), theirs.lines().count());
 }
 
-/// Whether MPICH's header followed by `declarations` compiles; C rejects a second declaration of another type.
+/// Whether MPICH's header followed by `declarations` compiles; C rejects a second declaration of another
+/// type.
 fn agrees(mpich: &Path, dir: &Path, declarations: &str) -> Result<(), String> {
     let file = dir.join("both.c");
     std::fs::write(&file, format!("#include <mpi_abi.h>\n{declarations}")).unwrap();

@@ -1,7 +1,7 @@
 //! Bugs on purpose, to show that the checks can fail.
 
-/// What the device does wrong, once in a while. Sequence numbers are kept right, so that the engine's own check of them
-/// does not give the bug away.
+/// What the device does wrong, once in a while. Sequence numbers are kept right, so that the engine's own
+/// check of them does not give the bug away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// Credit returned on a packet is lost.

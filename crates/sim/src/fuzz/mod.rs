@@ -1,28 +1,31 @@
 //! Fault runs: one seed makes a world, and the protocol engine must hold its promises in it.
 //!
-//! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it, a device
-//! that is full, slow or refuses as the seed says, a mix of traffic, in some worlds crashes, and in most several rails that
-//! break, fall silent and return (`wire::faults`). In some the processes make their connections as TCP's
-//! device does (`wire::connecting`). A world is run in two phases, after TigerBeetle's simulator:
+//! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it,
+//! a device that is full, slow or refuses as the seed says, a mix of traffic, in some worlds crashes, and in
+//! most several rails that break, fall silent and return (`wire::faults`). In some the processes make their
+//! connections as TCP's device does (`wire::connecting`). A world is run in two phases, after TigerBeetle's
+//! simulator:
 //!
-//! 1. *Safety.* Random calls and random progress. All along, every completed receive is held against a naive model of
-//!    matching (`model`): the right message, exactly once, the right bytes; and no receiver holds more eager data than
-//!    its credit allows. Memory whose operation is over is written over at once, as programs do, and must stay so.
-//! 2. *Liveness.* The world heals: nothing is refused any more, nobody else dies, rails return but for some that never
-//!    do. Now everything must complete within bounded time, with an error where a process is needed that is dead or can
-//!    be reached by no rail, and nothing may be left: no request, no message, no registration, no credit, no rail that
-//!    works and is not used.
+//! 1. *Safety.* Random calls and random progress. All along, every completed receive is held against a naive
+//!    model of matching (`model`): the right message, exactly once, the right bytes; and no receiver holds
+//!    more eager data than its credit allows. Memory whose operation is over is written over at once, as
+//!    programs do, and must stay so.
+//! 2. *Liveness.* The world heals: nothing is refused any more, nobody else dies, rails return but for some
+//!    that never do. Now everything must complete within bounded time, with an error where a process is
+//!    needed that is dead or can be reached by no rail, and nothing may be left: no request, no message, no
+//!    registration, no credit, no rail that works and is not used.
 //!
-//! Traffic: point-to-point in standard, synchronous and buffered mode (ready mode is standard mode in the engine), by the
-//! calls that `MPI_Send`, `MPI_Isend`, `MPI_Recv` and `MPI_Irecv` make, with gaps; persistent requests, requests that are
-//! freed, wildcards, probes and matched probes, cancelling of receives and sends, messages to oneself, floods that use up
-//! credit; communicators made in every way, and freed; every collective operation with every algorithm, in place and not.
-//! [`Feature`] lists what a test demands of many worlds together.
+//! Traffic: point-to-point in standard, synchronous and buffered mode (ready mode is standard mode in the
+//! engine), by the calls that `MPI_Send`, `MPI_Isend`, `MPI_Recv` and `MPI_Irecv` make, with gaps; persistent
+//! requests, requests that are freed, wildcards, probes and matched probes, cancelling of receives and sends,
+//! messages to oneself, floods that use up credit; communicators made in every way, and freed; every
+//! collective operation with every algorithm, in place and not. [`Feature`] lists what a test demands of many
+//! worlds together.
 //!
-//! Where a collective operation failed because a member died, messages that lie unmatched at its survivors, and their
-//! credit, are not checked: the engine has no way yet to take them back. Where two members that live have lost each other,
-//! others may wait for messages that nobody sends any more: a program would have to tell them. Both concern the members of
-//! that communicator only.
+//! Where a collective operation failed because a member died, messages that lie unmatched at its survivors,
+//! and their credit, are not checked: the engine has no way yet to take them back. Where two members that
+//! live have lost each other, others may wait for messages that nobody sends any more: a program would have
+//! to tell them. Both concern the members of that communicator only.
 //!
 //! That the checks can fail is shown by [`Bug`]s, built into the device on purpose: each is found (tests).
 
@@ -60,7 +63,8 @@ pub struct WorldReport {
     pub outage_count: u64,
     /// A bit for each [`Feature`] that has been used.
     features: u64,
-    /// A digest of every completion in order: the same seed gives the same, on every machine and in every build.
+    /// A digest of every completion in order: the same seed gives the same, on every machine and in every
+    /// build.
     pub digest: u64,
 }
 
@@ -149,9 +153,9 @@ pub struct Seeds {
     pub count: u64,
 }
 
-/// Runs the worlds of `seeds` on so many threads. What comes of it does not depend on how many: the report's digest goes
-/// by order of seeds, and of several broken promises the one of the lowest seed is reported. `watch` hears of each world
-/// that has ended, in no order.
+/// Runs the worlds of `seeds` on so many threads. What comes of it does not depend on how many: the report's
+/// digest goes by order of seeds, and of several broken promises the one of the lowest seed is reported.
+/// `watch` hears of each world that has ended, in no order.
 ///
 /// # Errors
 /// The promise that the lowest seed found broken.
@@ -189,7 +193,8 @@ pub fn run_worlds(
     })
 }
 
-/// Adds reports up in order of seeds, in whatever order they come, until all are there or the next in turn is a failure.
+/// Adds reports up in order of seeds, in whatever order they come, until all are there or the next in turn is
+/// a failure.
 fn sum_in_order(
     seeds: Seeds,
     outcomes: &mpsc::Receiver<(u64, Result<WorldReport, Violation>)>,

@@ -1,5 +1,6 @@
-//! GOAL: what every rank sends, receives and computes, as graphs of dependences (T. Hoefler, C. Siebert, A. Lumsdaine,
-//! "Group Operation Assembly Language", ICPP 2009), in the text and the binary form that LogGOPSim and ATLAHS read.
+//! GOAL: what every rank sends, receives and computes, as graphs of dependences (T. Hoefler, C. Siebert, A.
+//! Lumsdaine, "Group Operation Assembly Language", ICPP 2009), in the text and the binary form that LogGOPSim
+//! and ATLAHS read.
 //!
 //! Text, one statement a line; `//` and `/* */` are comments:
 //!
@@ -15,8 +16,8 @@
 //! }
 //! ```
 //!
-//! The binary form is described in `binary`. Which CPU and NIC an operation names is kept and not simulated: a rank here
-//! is one process with one clock, and rails are the library's choice.
+//! The binary form is described in `binary`. Which CPU and NIC an operation names is kept and not simulated:
+//! a rank here is one process with one clock, and rails are the library's choice.
 
 mod binary;
 mod run;

@@ -34,8 +34,8 @@ impl Progress {
     }
 }
 
-/// Runs this rank's part of a schedule with MPI's non-blocking calls. Ready operations start in the order in which they
-/// became ready; sends and receives go on side by side; a calculation takes the process.
+/// Runs this rank's part of a schedule with MPI's non-blocking calls. Ready operations start in the order in
+/// which they became ready; sends and receives go on side by side; a calculation takes the process.
 ///
 /// # Errors
 /// What MPI says.

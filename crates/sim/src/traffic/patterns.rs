@@ -3,9 +3,9 @@
 use super::rounds::{Pattern, Transfer};
 use crate::workloads::{RingOrder, pairwise_partners};
 
-/// Processes in rings of random order; each sends to both neighbours at once and receives from both. The "randomly
-/// ordered ring" of b_eff (R. Rabenseifner, A. Koniges, "Effective communication and file-I/O bandwidth benchmarks",
-/// 2001), as in the HPC Challenge.
+/// Processes in rings of random order; each sends to both neighbours at once and receives from both. The
+/// "randomly ordered ring" of b_eff (R. Rabenseifner, A. Koniges, "Effective communication and file-I/O
+/// bandwidth benchmarks", 2001), as in the HPC Challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RandomRing {
     order: RingOrder,
@@ -118,9 +118,9 @@ impl Pattern for Permutation {
     }
 }
 
-/// The order of ranks over a torus of `extents` in which the axes in `order` vary fastest first: what "4×2×8 as 8×4×2"
-/// means in the packet pacing paper, whose physical network stays the same. Returns the switch of every rank, numbered
-/// with the first extent varying fastest.
+/// The order of ranks over a torus of `extents` in which the axes in `order` vary fastest first: what "4×2×8
+/// as 8×4×2" means in the packet pacing paper, whose physical network stays the same. Returns the switch of
+/// every rank, numbered with the first extent varying fastest.
 pub fn ranks_by_axes(extents: &[u32], order: &[usize]) -> Vec<u32> {
     let count: u32 = extents.iter().product();
     let stride = |axis: usize| extents[..axis].iter().product::<u32>();

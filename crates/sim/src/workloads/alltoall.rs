@@ -4,8 +4,8 @@ use ayatori_core::Error;
 
 use crate::cluster::Mpi;
 
-/// To whom a rank sends and from whom it receives in a step, from 1: it exchanges with `rank XOR step` where the number of
-/// ranks is a power of two, else sends to `rank + step` and receives from `rank - step`.
+/// To whom a rank sends and from whom it receives in a step, from 1: it exchanges with `rank XOR step` where
+/// the number of ranks is a power of two, else sends to `rank + step` and receives from `rank - step`.
 pub fn pairwise_partners(rank: u32, step: u32, size: u32) -> (u32, u32) {
     if size.is_power_of_two() {
         (rank ^ step, rank ^ step)

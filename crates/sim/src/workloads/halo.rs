@@ -1,4 +1,5 @@
-//! Halo exchange: ranks on a periodic grid exchange faces with their neighbours in every dimension, then compute.
+//! Halo exchange: ranks on a periodic grid exchange faces with their neighbours in every dimension, then
+//! compute.
 
 use ayatori_core::Error;
 

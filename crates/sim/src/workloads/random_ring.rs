@@ -1,5 +1,5 @@
-//! The randomly ordered ring of b_eff (R. Rabenseifner, A. Koniges, 2001), as in the HPC Challenge: every rank exchanges
-//! with both neighbours of a random ring at once, by non-blocking calls.
+//! The randomly ordered ring of b_eff (R. Rabenseifner, A. Koniges, 2001), as in the HPC Challenge: every
+//! rank exchanges with both neighbours of a random ring at once, by non-blocking calls.
 
 use ayatori_core::Error;
 

@@ -1,5 +1,6 @@
-//! Several TCP rails between two hosts carry what `net-test` measures over them (tests/net/README.md): 4 × 2 Gbit/s 99.5 % of
-//! their sum one way and 99.0 % both ways, 2 Gbit/s + 500 Mbit/s 98.9 and 98.8 %. Here in virtual time, within 5 %.
+//! Several TCP rails between two hosts carry what `net-test` measures over them (tests/net/README.md): 4 × 2
+//! Gbit/s 99.5 % of their sum one way and 99.0 % both ways, 2 Gbit/s + 500 Mbit/s 98.9 and 98.8 %. Here in
+//! virtual time, within 5 %.
 
 use ayatori_core::Error;
 use ayatori_fabric::description::Machine;

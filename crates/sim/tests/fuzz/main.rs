@@ -1,6 +1,7 @@
 //! Fault runs: worlds without a bug hold every promise; worlds with one are caught.
 //!
-//! CI runs 2,000 seeds (`cargo xtask ci`); bugs in the engine's own source are tried by `cargo xtask mutants`.
+//! CI runs 2,000 seeds (`cargo xtask ci`); bugs in the engine's own source are tried by
+//! `cargo xtask mutants`.
 
 mod methods;
 

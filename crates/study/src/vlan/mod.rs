@@ -4,8 +4,8 @@
 //! All-to-all and random ring are simulated on each of them ([`Variants`]) and held against what the paper
 //! says of HPL and the NAS parallel benchmarks.
 //!
-//! Every value in the column "planned" comes from a plan, and every plan is made for each number of links that fits the
-//! switches' 48 ports; the paper's values stand beside it and are compared, nothing else.
+//! Every value in the column "planned" comes from a plan, and every plan is made for each number of links
+//! that fits the switches' 48 ports; the paper's values stand beside it and are compared, nothing else.
 
 mod clusters;
 mod orders;
@@ -72,7 +72,8 @@ struct Planned {
     host_tagged: usize,
 }
 
-/// Plans the paper's two clusters in all of its topologies, from supernova.toml and misc.toml in `folder`, or as built in.
+/// Plans the paper's two clusters in all of its topologies, from supernova.toml and misc.toml in `folder`, or
+/// as built in.
 ///
 /// # Errors
 /// A machine that cannot be read or planned.
@@ -307,8 +308,8 @@ fn table(text: &mut String, title: &str, cluster: &Cluster, rows: &[Row]) -> any
     Ok(agrees)
 }
 
-/// The paper's example: "hosts 1 to 28 ... 101, hosts 29 to 56 ... 102" (section 3.1); the switches of a column, which
-/// are four numbers apart, share a VLAN.
+/// The paper's example: "hosts 1 to 28 ... 101, hosts 29 to 56 ... 102" (section 3.1); the switches of a
+/// column, which are four numbers apart, share a VLAN.
 fn figure_2(text: &mut String, torus: &Plan) -> bool {
     let _ = writeln!(text, "Figure 2: torus 4x2, switch-tagged");
     let mut found = Vec::new();

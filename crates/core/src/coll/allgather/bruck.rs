@@ -1,5 +1,5 @@
-//! Bruck et al. 1997: ⌈log₂ n⌉ rounds for any n, blocks of any lengths. Each process collects blocks in the order
-//! of ranks from its own upwards, and turns them round at the end. Best for short blocks.
+//! Bruck et al. 1997: ⌈log₂ n⌉ rounds for any n, blocks of any lengths. Each process collects blocks in the
+//! order of ranks from its own upwards, and turns them round at the end. Best for short blocks.
 
 use crate::buffer::Buffer;
 use crate::coll::{Blocks, Builder, Context};

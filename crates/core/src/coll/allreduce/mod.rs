@@ -14,8 +14,8 @@ use crate::op::Reducer;
 /// `recv`.
 ///
 /// # Errors
-/// [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that differ in length or overlap, or
-/// for an algorithm that does not serve here.
+/// [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that differ in length or overlap,
+/// or for an algorithm that does not serve here.
 pub fn allreduce(
     pool: &mut Pool,
     context: Context,

@@ -1,5 +1,5 @@
-//! Rabenseifner 1997: reduce-scatter by recursive halving, allgather by recursive doubling. 2 log₂ n rounds, each
-//! process moves about twice the vector: best for medium and long vectors and operations that commute.
+//! Rabenseifner 1997: reduce-scatter by recursive halving, allgather by recursive doubling. 2 log₂ n rounds,
+//! each process moves about twice the vector: best for medium and long vectors and operations that commute.
 
 use super::Args;
 use crate::coll::Builder;

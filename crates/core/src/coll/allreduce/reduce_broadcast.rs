@@ -1,5 +1,5 @@
-//! Binomial reduction to rank 0 in rank order, then a binomial broadcast: 2 ⌈log₂ n⌉ rounds, but only 2 (n - 1)
-//! messages of all processes together. Best for short vectors where processes share processors.
+//! Binomial reduction to rank 0 in rank order, then a binomial broadcast: 2 ⌈log₂ n⌉ rounds, but only 2 (n -
+//! 1) messages of all processes together. Best for short vectors where processes share processors.
 
 use super::Args;
 use crate::coll::Builder;

@@ -1,6 +1,7 @@
-//! Ring: n - 1 rounds in which partial sums of one n-th of the vector travel round and grow, n - 1 rounds in which
-//! the sums do. Neighbours only, and no process moves more than twice the vector, whatever n (Patarasuk, Yuan
-//! 2009). Best for very long vectors; sums in the order of the ring, so for operations that commute.
+//! Ring: n - 1 rounds in which partial sums of one n-th of the vector travel round and grow, n - 1 rounds in
+//! which the sums do. Neighbours only, and no process moves more than twice the vector, whatever n
+//! (Patarasuk, Yuan 2009). Best for very long vectors; sums in the order of the ring, so for operations that
+//! commute.
 
 use super::Args;
 use crate::buffer::Buffer;

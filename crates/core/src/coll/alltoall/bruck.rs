@@ -1,8 +1,8 @@
-//! Bruck et al. 1997: ⌈log₂ n⌉ rounds, each of about half of all blocks: fewer messages, more bytes and copies.
-//! Best for short blocks among many processes.
+//! Bruck et al. 1997: ⌈log₂ n⌉ rounds, each of about half of all blocks: fewer messages, more bytes and
+//! copies. Best for short blocks among many processes.
 //!
-//! Blocks are held in the order of the distance they still have to go. In round k those whose distance has bit k
-//! set travel 2^k ranks up. Works in place: everything happens in scratch memory.
+//! Blocks are held in the order of the distance they still have to go. In round k those whose distance has
+//! bit k set travel 2^k ranks up. Works in place: everything happens in scratch memory.
 
 use crate::buffer::Buffer;
 use crate::coll::{Builder, Context};

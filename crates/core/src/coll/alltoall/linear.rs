@@ -1,4 +1,5 @@
-//! Linear ("posted"): all receives, then all sends at once; the transport sorts it out. Best for few processes.
+//! Linear ("posted"): all receives, then all sends at once; the transport sorts it out. Best for few
+//! processes.
 
 use crate::coll::{Blocks, Builder, Context};
 

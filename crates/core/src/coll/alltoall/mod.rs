@@ -7,8 +7,9 @@ mod pairwise;
 use super::{Algorithm, Blocks, Builder, Choice, Context, Pool, Schedule, no_such_algorithm};
 use crate::error::Error;
 
-/// Brings block j of rank i's `send` into block i of rank j's `recv`. Without `send` (`MPI_IN_PLACE`) the blocks
-/// of `recv` are sent and then replaced; that is done by exchange in pairs unless Bruck's algorithm is chosen.
+/// Brings block j of rank i's `send` into block i of rank j's `recv`. Without `send` (`MPI_IN_PLACE`) the
+/// blocks of `recv` are sent and then replaced; that is done by exchange in pairs unless Bruck's algorithm is
+/// chosen.
 ///
 /// # Errors
 /// [`Error::Argument`] for buffers that do not fit each other or an algorithm that does not serve here.

@@ -1,4 +1,5 @@
-//! Pairwise exchange: n - 1 rounds with one partner each, so that no receiver is overrun. Best for long blocks.
+//! Pairwise exchange: n - 1 rounds with one partner each, so that no receiver is overrun. Best for long
+//! blocks.
 
 use crate::coll::{Blocks, Builder, Context};
 
@@ -18,8 +19,8 @@ pub(super) fn build(builder: &mut Builder, context: Context, send: Blocks<'_>, r
     }
 }
 
-/// In one buffer: in round k the processes whose ranks add up to k (around n) swap blocks, through a copy of the
-/// outgoing one. Both sides' blocks have the same length (MPI-5.0 §6.8).
+/// In one buffer: in round k the processes whose ranks add up to k (around n) swap blocks, through a copy of
+/// the outgoing one. Both sides' blocks have the same length (MPI-5.0 §6.8).
 pub(super) fn in_place(builder: &mut Builder, context: Context, blocks: Blocks<'_>) {
     let size = context.size;
     let longest = (0..size)

@@ -1,5 +1,5 @@
-//! Binomial tree up and down: 2 ⌈log₂ n⌉ rounds, but only 2 (n - 1) messages of all processes together. Best where
-//! processes share processors, so that work counts and not the longest path.
+//! Binomial tree up and down: 2 ⌈log₂ n⌉ rounds, but only 2 (n - 1) messages of all processes together. Best
+//! where processes share processors, so that work counts and not the longest path.
 
 use crate::buffer::Buffer;
 use crate::coll::tree::Node;

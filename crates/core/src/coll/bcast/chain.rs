@@ -1,5 +1,5 @@
-//! Pipelined chain: each process passes segments on to the next while further ones arrive. n - 2 + s rounds of
-//! 1/s of the message: the bandwidth of a single transfer for very long messages.
+//! Pipelined chain: each process passes segments on to the next while further ones arrive. n - 2 + s rounds
+//! of 1/s of the message: the bandwidth of a single transfer for very long messages.
 
 use super::Args;
 use crate::coll::schedule::StepId;

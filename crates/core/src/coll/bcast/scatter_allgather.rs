@@ -1,6 +1,6 @@
 //! Scatter, then allgather (van de Geijn; Barnett et al. 1994): each process gets 1/n of the message down a
-//! binomial tree, then all exchange their parts. About twice the message crosses each link, whatever n: best for
-//! long messages.
+//! binomial tree, then all exchange their parts. About twice the message crosses each link, whatever n: best
+//! for long messages.
 
 use super::Args;
 use crate::buffer::Buffer;

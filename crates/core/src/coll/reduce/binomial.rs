@@ -1,5 +1,6 @@
-//! Binomial tree: ⌈log₂ n⌉ rounds of the whole vector. Best for short vectors; the only one here for operations
-//! that do not commute, for which the tree stands on rank 0, so that a subtree is a run of ranks in order.
+//! Binomial tree: ⌈log₂ n⌉ rounds of the whole vector. Best for short vectors; the only one here for
+//! operations that do not commute, for which the tree stands on rank 0, so that a subtree is a run of ranks
+//! in order.
 
 use super::Args;
 use crate::buffer::Buffer;
@@ -31,8 +32,8 @@ pub(super) fn build(builder: &mut Builder, args: Args<'_>) {
     }
 }
 
-/// Reduces to `recv` at `root`, the whole tree standing on it: in rank order if that is 0. Without `send` the operand
-/// lies in `recv`. Elsewhere `recv`, if given, is a place for partial results.
+/// Reduces to `recv` at `root`, the whole tree standing on it: in rank order if that is 0. Without `send` the
+/// operand lies in `recv`. Elsewhere `recv`, if given, is a place for partial results.
 pub(in crate::coll) fn tree(
     builder: &mut Builder,
     context: Context,

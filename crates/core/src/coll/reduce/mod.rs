@@ -11,8 +11,8 @@ use crate::op::Reducer;
 
 pub(super) use binomial::tree;
 
-/// Combines everybody's `send` into `recv` at `root`. `recv` is used at the root only, where `send` may be `None`
-/// (`MPI_IN_PLACE`: the root's operand lies in `recv`).
+/// Combines everybody's `send` into `recv` at `root`. `recv` is used at the root only, where `send` may be
+/// `None` (`MPI_IN_PLACE`: the root's operand lies in `recv`).
 ///
 /// # Errors
 /// [`Error::Root`]; [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that do not fit

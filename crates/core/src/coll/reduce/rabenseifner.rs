@@ -1,5 +1,5 @@
-//! Rabenseifner 1997: reduce-scatter by recursive halving, then a binomial gather to the root. About twice the
-//! vector crosses each link instead of log n times: best for long vectors and operations that commute.
+//! Rabenseifner 1997: reduce-scatter by recursive halving, then a binomial gather to the root. About twice
+//! the vector crosses each link instead of log n times: best for long vectors and operations that commute.
 
 use super::Args;
 use crate::coll::Builder;

@@ -11,8 +11,8 @@ use crate::op::Reducer;
 use alloc::vec::Vec;
 
 /// Combines everybody's `send` and gives each process its part: `counts` says how many bytes. Without `send`
-/// (`MPI_IN_PLACE`) the operand lies in `recv`, which then is as long as all parts together; the part is put at
-/// its beginning.
+/// (`MPI_IN_PLACE`) the operand lies in `recv`, which then is as long as all parts together; the part is put
+/// at its beginning.
 ///
 /// # Errors
 /// [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that do not fit the counts or

@@ -1,5 +1,5 @@
-//! Recursive halving: log₂ n rounds (two more if n is no power of two), one vector moved in all. Best for short and
-//! medium vectors and operations that commute.
+//! Recursive halving: log₂ n rounds (two more if n is no power of two), one vector moved in all. Best for
+//! short and medium vectors and operations that commute.
 
 use super::Args;
 use crate::coll::Builder;

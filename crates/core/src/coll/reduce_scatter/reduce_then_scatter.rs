@@ -1,4 +1,5 @@
-//! Binomial reduction to rank 0 in rank order, then a linear scatter: the one for operations that do not commute.
+//! Binomial reduction to rank 0 in rank order, then a linear scatter: the one for operations that do not
+//! commute.
 
 use super::Args;
 use crate::coll::Builder;

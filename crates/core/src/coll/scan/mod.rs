@@ -33,8 +33,8 @@ pub fn scan(
     Ok(builder.finish())
 }
 
-/// Combines the `send` of all processes below each into its `recv`; at rank 0 `recv` is left as it is. Without
-/// `send` (`MPI_IN_PLACE`) the operand lies in `recv`.
+/// Combines the `send` of all processes below each into its `recv`; at rank 0 `recv` is left as it is.
+/// Without `send` (`MPI_IN_PLACE`) the operand lies in `recv`.
 ///
 /// # Errors
 /// As [`allreduce`](super::allreduce()).

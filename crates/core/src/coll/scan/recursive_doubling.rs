@@ -1,5 +1,5 @@
-//! Recursive doubling (Hillis, Steele 1986): ⌈log₂ n⌉ rounds; in round k each process adds what the one 2^k below it
-//! has summed up. Keeps rank order: the sums belong to runs of ranks that adjoin.
+//! Recursive doubling (Hillis, Steele 1986): ⌈log₂ n⌉ rounds; in round k each process adds what the one 2^k
+//! below it has summed up. Keeps rank order: the sums belong to runs of ranks that adjoin.
 
 use crate::buffer::Buffer;
 use crate::coll::accumulator::Accumulator;

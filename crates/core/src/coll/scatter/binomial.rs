@@ -1,5 +1,5 @@
-//! Binomial scatter: ⌈log₂ n⌉ rounds; each process gets its subtree's blocks in one message and passes them on.
-//! Best for short blocks.
+//! Binomial scatter: ⌈log₂ n⌉ rounds; each process gets its subtree's blocks in one message and passes them
+//! on. Best for short blocks.
 
 use crate::buffer::Buffer;
 use crate::coll::tree::Node;

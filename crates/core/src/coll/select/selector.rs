@@ -4,15 +4,16 @@ use super::{Algorithm, Choice, Collective, Fabric, Question, choose_by_name, cos
 use crate::error::Error;
 use alloc::vec::Vec;
 
-/// Chooses for one communicator: by a table of thresholds that is made when an operation is first asked for, since
-/// an estimate takes longer than a short message; and by settings that override it.
+/// Chooses for one communicator: by a table of thresholds that is made when an operation is first asked for,
+/// since an estimate takes longer than a short message; and by settings that override it.
 ///
 /// All processes must have the same fabric and settings.
 #[derive(Clone, Debug)]
 pub struct Selector {
     size: u32,
     fabric: Fabric,
-    /// For each operation, commutative or not: from which length on which algorithm. Empty: not asked for yet.
+    /// For each operation, commutative or not: from which length on which algorithm. Empty: not asked for
+    /// yet.
     tables: [[Vec<(usize, Algorithm)>; 2]; Collective::ALL.len()],
     forced: [Option<Algorithm>; Collective::ALL.len()],
 }
@@ -38,8 +39,8 @@ impl Selector {
 
     /// What [`choose`](super::choose) would answer, unless [forced](Self::force).
     ///
-    /// `bytes` as in [`Question`]; where processes do not know each other's lengths (alltoallv, alltoallw) any
-    /// length may be given, for the algorithms of these work together.
+    /// `bytes` as in [`Question`]; where processes do not know each other's lengths (alltoallv, alltoallw)
+    /// any length may be given, for the algorithms of these work together.
     pub fn choose(&mut self, collective: Collective, bytes: usize, commutative: bool) -> Choice {
         let question = Question { collective, bytes, size: self.size, commutative };
         let forced = self.forced[collective as usize].filter(|&algorithm| serves(&question, algorithm));

@@ -1,5 +1,6 @@
-//! Checks the order of a schedule's steps without running it: whatever the transport does, no two steps may touch
-//! the same bytes at once unless both only read, and messages to and from one peer must be issued in order.
+//! Checks the order of a schedule's steps without running it: whatever the transport does, no two steps may
+//! touch the same bytes at once unless both only read, and messages to and from one peer must be issued in
+//! order.
 
 use super::*;
 use crate::coll::schedule::{Action, NONE, Schedule};
@@ -69,8 +70,9 @@ impl Before {
         Self { direct, completed, issued }
     }
 
-    /// Whether step `a` becomes ready before step `b`, or together with it and is then issued first: `b` is issued
-    /// after it in any case, or waits for everything that `a` waits for (fences included, for `a` is the earlier).
+    /// Whether step `a` becomes ready before step `b`, or together with it and is then issued first: `b` is
+    /// issued after it in any case, or waits for everything that `a` waits for (fences included, for `a` is
+    /// the earlier).
     fn issues_in_order(&self, a: usize, b: usize) -> bool {
         self.issued[b].has(a)
             || self.direct[a].iter().all(|&(before, on_issue)| {

@@ -166,7 +166,8 @@ fn a_recycled_schedule_of_the_same_shape_allocates_nothing() {
     assert_eq!((make(), make()), (first, first));
 }
 
-/// Not a test of speed but a look at it: `cargo test --release -p ayatori-core building -- --ignored --nocapture`.
+/// Not a test of speed but a look at it:
+/// `cargo test --release -p ayatori-core building -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints times; run it alone and in release"]
 #[expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "prints what it timed")]

@@ -72,8 +72,8 @@ impl Transport for Port<'_> {
 }
 
 impl World {
-    /// Runs the schedules of all ranks to their end; the number of rounds, if counted. An error if they hang, if
-    /// messages do not fit or are left over.
+    /// Runs the schedules of all ranks to their end; the number of rounds, if counted. An error if they hang,
+    /// if messages do not fit or are left over.
     pub(super) fn run(schedules: &mut [Schedule], delivery: Delivery) -> Result<usize, String> {
         let mut world = Self::new(delivery);
         let mut waiting: Vec<usize> = (0..schedules.len()).collect();

@@ -62,7 +62,8 @@ pub(super) fn breaks(rig: &mut Rig<'_>) -> Outcome {
     log.read(rig, link)
 }
 
-/// The link's other direction: by the rail that reports its end at the receiver, where that is another number.
+/// The link's other direction: by the rail that reports its end at the receiver, where that is another
+/// number.
 fn back(rig: &mut Rig<'_>, link: Link) -> Link {
     let rails = rig.rails_to(link.to, rig.ids[link.from]);
     let place = rig.rails_to(link.from, rig.ids[link.to]).iter().position(|rail| rail == link.rail);
@@ -104,7 +105,8 @@ struct Log {
     /// A connection has ended since the last packet: some may be lost.
     may_skip: bool,
     sent_count: u32,
-    /// The sender's connection that brings the receiver's present packets, once known; and those that it has had.
+    /// The sender's connection that brings the receiver's present packets, once known; and those that it has
+    /// had.
     connection: Option<u8>,
     is_over: Vec<u8>,
 }

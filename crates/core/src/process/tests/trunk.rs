@@ -19,7 +19,8 @@ use std::println;
 
 const MESSAGE_BYTES: usize = 4 << 20;
 
-/// Messages in both or one direction, `window` under way each, for so long; bytes received by each process a 10 ms.
+/// Messages in both or one direction, `window` under way each, for so long; bytes received by each process a
+/// 10 ms.
 struct Load {
     window: usize,
     directions: Vec<usize>,

@@ -196,7 +196,8 @@ fn a_peer_that_was_given_up_and_does_not_know_is_told() {
 fn who_seldom_looks_judges_nobody_before_all_that_has_come_is_read() {
     let mut wire = acquainted(tcp());
     let (start, small) = (wire.now(), Buffer::virtual_of(8));
-    // What the peer sends before it has the message acknowledges nothing of it, and is more than one round reads.
+    // What the peer sends before it has the message acknowledges nothing of it, and is more than one round
+    // reads.
     let _ = wire.send(1, small, 1);
     for _ in 0..1_000 {
         let _ = wire.send(0, small, 2);
@@ -242,7 +243,8 @@ fn a_get_from_a_sender_that_has_given_up_ends_with_an_error() {
     let buffer = Buffer::virtual_of(1 << 20);
     let sent = pending(wire.send(0, buffer, 1));
     wire.run_until(start + Duration::from_ms(10));
-    // The receiver has the message's envelope, and sees nothing of the time in which the sender waits and gives up.
+    // The receiver has the message's envelope, and sees nothing of the time in which the sender waits and
+    // gives up.
     wire.away_until[1] = start + Duration::from_s(6);
     set_all(&mut wire, Mood::Cut);
     wire.run_until(start + Duration::from_s(4));

@@ -1,4 +1,5 @@
-//! Two processes and several rails between them in virtual time: rates, latencies, deep queues, cuts, silence, loss.
+//! Two processes and several rails between them in virtual time: rates, latencies, deep queues, cuts,
+//! silence, loss.
 
 use super::net::Random;
 use crate::buffer::{Buffer, Payload, Piece, payload_len};
@@ -418,8 +419,8 @@ impl Wire {
         }
     }
 
-    /// Does what there is to do now, or else goes on to the next moment at which anything happens, at most until
-    /// `limit`. `false`: it is `limit`.
+    /// Does what there is to do now, or else goes on to the next moment at which anything happens, at most
+    /// until `limit`. `false`: it is `limit`.
     pub(crate) fn step(&mut self, limit: Instant) -> bool {
         if self.progress() {
             return true;

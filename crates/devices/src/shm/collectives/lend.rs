@@ -1,6 +1,6 @@
-//! A long broadcast by one copy: the root says where its data lie, and each member has the kernel copy them from
-//! there. Who cannot (the kernel forbids it, or not for this memory) asks the root, which waits for all anyway, and
-//! gets the data in pieces through the room.
+//! A long broadcast by one copy: the root says where its data lie, and each member has the kernel copy them
+//! from there. Who cannot (the kernel forbids it, or not for this memory) asks the root, which waits for all
+//! anyway, and gets the data in pieces through the room.
 
 use super::room::Room;
 use super::{NodeCollectives, Stage};

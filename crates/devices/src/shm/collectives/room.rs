@@ -17,8 +17,8 @@
 //!    what was `published` in e itself, that too.
 //! 2. The last to arrive sets `arrived` back to 0, may write the result, and stores `released` = e + 1 with
 //!    release. Who has seen that (acquire) reads deposits and result of e until it arrives at e + 1.
-//! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. Everybody arrived
-//!    there, and so has read all of round e - DEPTH (rules 1, 2), which used the same memory.
+//! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. Everybody
+//!    arrived there, and so has read all of round e - DEPTH (rules 1, 2), which used the same memory.
 //! 4. Member r writes its own deposit only. The result is written by one: the last to arrive, before it
 //!    releases; or the root of a round that publishes, each piece before it counts that in `published` with
 //!    release (it may write the deposits too: the others write none then); or each member its own part,

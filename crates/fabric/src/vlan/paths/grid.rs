@@ -1,11 +1,11 @@
 //! Dimension order on meshes, tori, rings and hypercubes.
 //!
-//! The prefix of a dimension-order path is the dimension-order path to the switch in between, so the paths from one
-//! source form a tree. Around a ring the shorter way is taken; where both are equally long, even coordinates go up and
-//! odd ones down, which keeps rings of four free of deadlock: no three channels in a row are chained. From five
-//! switches on, two-hop paths chain all the way round ([`WrapRule::Shortest`] is then not free of deadlock);
-//! [`WrapRule::NoTransit`] lets no path pass *through* coordinate 0, which breaks every ring's chain there and costs
-//! little length.
+//! The prefix of a dimension-order path is the dimension-order path to the switch in between, so the paths
+//! from one source form a tree. Around a ring the shorter way is taken; where both are equally long, even
+//! coordinates go up and odd ones down, which keeps rings of four free of deadlock: no three channels in a
+//! row are chained. From five switches on, two-hop paths chain all the way round ([`WrapRule::Shortest`] is
+//! then not free of deadlock); [`WrapRule::NoTransit`] lets no path pass *through* coordinate 0, which breaks
+//! every ring's chain there and costs little length.
 
 use crate::topology::grid::Grid;
 
@@ -46,8 +46,8 @@ pub(crate) fn dimension_order(
     Some(Paths { method: format!("{words} {order:?}"), settings, trees: trees? })
 }
 
-/// Dimensions from the shortest to the longest: the order that the paper's numbers of VLANs imply (mesh and torus 4×2
-/// with four, figure 2: the hosts of a column share).
+/// Dimensions from the shortest to the longest: the order that the paper's numbers of VLANs imply (mesh and
+/// torus 4×2 with four, figure 2: the hosts of a column share).
 pub(crate) fn shortest_first(grid: &Grid) -> Vec<usize> {
     let mut order: Vec<usize> = (0..grid.dimensions.len()).collect();
     order.sort_by_key(|&d| grid.dimensions[d].extent);

@@ -1,13 +1,13 @@
 //! Shortest paths on any graph: balanced ([`balanced`]), or so that as many sources as possible share a tree
 //! ([`fewest`]).
 //!
-//! When can sources `S` share a tree on which all their paths are shortest? Root the tree at one of them, `s`. Each
-//! switch has its parent on a shortest path from `s`. Seen from another source `t`, the links from `t` up to the root
-//! (the *chain* of `t`) are walked upwards; every other link is walked downwards, as seen from `s`. So a switch off
-//! the chain needs a parent that is nearer to *all* sources by one: call it an outward parent. Hence the test for one
-//! more source `t`: switches without a parent that is outward for `t` too must all lie on the chain of `t`, a shortest
-//! path from `t` to `s` through shared links. Off the chains every switch chooses on its own, so only chains are
-//! searched.
+//! When can sources `S` share a tree on which all their paths are shortest? Root the tree at one of them,
+//! `s`. Each switch has its parent on a shortest path from `s`. Seen from another source `t`, the links from
+//! `t` up to the root (the *chain* of `t`) are walked upwards; every other link is walked downwards, as seen
+//! from `s`. So a switch off the chain needs a parent that is nearer to *all* sources by one: call it an
+//! outward parent. Hence the test for one more source `t`: switches without a parent that is outward for `t`
+//! too must all lie on the chain of `t`, a shortest path from `t` to `s` through shared links. Off the chains
+//! every switch chooses on its own, so only chains are searched.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -32,8 +32,8 @@ const LARGE: usize = 128;
 pub(crate) enum Spread {
     /// The one whose last link is least busy so far.
     ByLoad,
-    /// By the rank of the source: on a fat tree all paths of one source then climb through the same switch, and
-    /// sources that climb through the same one share a VLAN.
+    /// By the rank of the source: on a fat tree all paths of one source then climb through the same switch,
+    /// and sources that climb through the same one share a VLAN.
     ByRank,
 }
 
@@ -72,7 +72,8 @@ pub(crate) struct Fewest {
     pub(crate) tree_count_min: usize,
 }
 
-/// Shortest paths with as few trees as can be found: several greedy orders, and an exact search on small networks.
+/// Shortest paths with as few trees as can be found: several greedy orders, and an exact search on small
+/// networks.
 pub(crate) fn fewest(network: &Network, seed: u64) -> Fewest {
     let sources: Vec<u32> = network.sources().collect();
     let search = Search::new(network, sources);
@@ -175,8 +176,9 @@ impl<'a> Search<'a> {
             .then_some(Demand { must })
     }
 
-    /// Chains from source `t` to the root that a demand allows, as lists of switches and the arcs to their parents, for
-    /// the switches that are not core yet; `visit` says whether to go on. With `random` it is for one chain only.
+    /// Chains from source `t` to the root that a demand allows, as lists of switches and the arcs to their
+    /// parents, for the switches that are not core yet; `visit` says whether to go on. With `random` it is
+    /// for one chain only.
     fn chains(
         &self,
         group: &Group,
@@ -214,8 +216,8 @@ impl<'a> Search<'a> {
         Some(joined)
     }
 
-    /// A switch without hosts may be left out, but then nobody can hang below it. `false` if that leaves out one with
-    /// hosts.
+    /// A switch without hosts may be left out, but then nobody can hang below it. `false` if that leaves out
+    /// one with hosts.
     fn drop_unreached(&self, group: &mut Group) -> bool {
         let root = self.sources[group.members[0]];
         let from_root = &self.distances[group.members[0]];
@@ -267,7 +269,8 @@ impl<'a> Search<'a> {
         groups
     }
 
-    /// Local search: takes small groups apart and puts their members into others, as long as that empties groups.
+    /// Local search: takes small groups apart and puts their members into others, as long as that empties
+    /// groups.
     fn improved(&self, mut groups: Vec<Group>, random: &mut Random) -> Vec<Group> {
         if self.sources.len() > LARGE {
             return groups;
@@ -292,8 +295,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether two sources can share a tree, every switch having hosts: as [`Search::demand`] and a chain, without the
-    /// lists of a group.
+    /// Whether two sources can share a tree, every switch having hosts: as [`Search::demand`] and a chain,
+    /// without the lists of a group.
     fn can_pair(&self, a: usize, b: usize) -> bool {
         let (from_a, from_b) = (&self.distances[a], &self.distances[b]);
         let root = self.sources[a];
@@ -327,8 +330,8 @@ impl<'a> Search<'a> {
         !level.is_empty()
     }
 
-    /// No fewer trees are possible: sources of which no two can share, found greedily, and where every switch has
-    /// hosts, links that every shortest path between neighbours needs over the links of a tree.
+    /// No fewer trees are possible: sources of which no two can share, found greedily, and where every switch
+    /// has hosts, links that every shortest path between neighbours needs over the links of a tree.
     fn lower_bound(&self) -> usize {
         if !self.every_switch_has_hosts {
             return usize::from(!self.sources.is_empty());
@@ -440,7 +443,8 @@ impl ChainWalk<'_, '_> {
 
 /// The exact search: each source joins a group that exists, in every way it can, or opens one.
 impl Search<'_> {
-    /// A division into fewer groups than `groups_max` if there is one, and whether the search came to its end.
+    /// A division into fewer groups than `groups_max` if there is one, and whether the search came to its
+    /// end.
     fn exact(&self, groups_max: usize, groups_min: usize) -> (Option<Vec<Group>>, bool) {
         let mut exact = Exact { search: self, best: None, limit: groups_max, groups_min };
         exact.place(0, &mut Vec::new());

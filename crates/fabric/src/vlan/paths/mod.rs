@@ -1,8 +1,8 @@
-//! Paths from every source switch to all others, as one tree a source: frames of a switch's hosts are all on one VLAN,
-//! so whatever the paths are, those from one source have to form a tree.
+//! Paths from every source switch to all others, as one tree a source: frames of a switch's hosts are all on
+//! one VLAN, so whatever the paths are, those from one source have to form a tree.
 //!
-//! One file a method. Each answers `None` where the network does not have what it takes (a grid with a broken link has
-//! no dimension order).
+//! One file a method. Each answers `None` where the network does not have what it takes (a grid with a broken
+//! link has no dimension order).
 
 pub(super) mod by_host;
 pub(super) mod grid;

@@ -1,5 +1,5 @@
-//! One spanning tree for everybody: one VLAN, and every loop's bandwidth left unused. What spanning-tree protocol
-//! would leave, with a better root.
+//! One spanning tree for everybody: one VLAN, and every loop's bandwidth left unused. What spanning-tree
+//! protocol would leave, with a better root.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,8 @@ use super::{Paths, subtree_weights};
 /// Roots tried on large networks.
 const ROOTS_MAX: usize = 64;
 
-/// The breadth-first tree with the shortest paths between hosts, over all its roots (64 of them on large networks).
+/// The breadth-first tree with the shortest paths between hosts, over all its roots (64 of them on large
+/// networks).
 pub(crate) fn spanning_tree(network: &Network) -> Paths {
     let alive: Vec<u32> = network.alive().collect();
     let step = alive.len().div_ceil(ROOTS_MAX).max(1);

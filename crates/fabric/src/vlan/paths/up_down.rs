@@ -1,9 +1,10 @@
-//! Up*/down* (M. Schroeder et al., Autonet, 1991): number the switches by their distance from a root; a path goes
-//! towards lower numbers first, then towards higher ones, and never up again. No channel can then wait in a circle, on
-//! any graph, whichever end opened the connection: a path read backwards is up*/down* again.
+//! Up*/down* (M. Schroeder et al., Autonet, 1991): number the switches by their distance from a root; a path
+//! goes towards lower numbers first, then towards higher ones, and never up again. No channel can then wait
+//! in a circle, on any graph, whichever end opened the connection: a path read backwards is up*/down* again.
 //!
-//! From one source, every switch that can be reached going up only is reached so; from those the others hang downwards.
-//! That is a tree: each switch has one way in, and the switch before it has one way in of the right kind.
+//! From one source, every switch that can be reached going up only is reached so; from those the others hang
+//! downwards. That is a tree: each switch has one way in, and the switch before it has one way in of the
+//! right kind.
 
 use super::super::network::{Arc, NONE, Network};
 use super::super::tree::RootedTree;
@@ -93,7 +94,8 @@ impl Hierarchy {
             self.choose(network, load, switch, &mut parents, &mut lengths, Direction::Up);
         }
         for &switch in &self.order {
-            // What can be reached going up only is reached so: its way in must allow both further up and down.
+            // What can be reached going up only is reached so: its way in must allow both further up and
+            // down.
             if lengths[switch as usize] == u32::MAX {
                 self.choose(network, load, switch, &mut parents, &mut lengths, Direction::Down);
             }
@@ -140,8 +142,8 @@ const SMALL: usize = 32;
 /// Steps spent on looking for trees to share: tries for each source times the switches of a tree.
 const SHARING_STEPS_MAX: usize = 1 << 23;
 
-/// Up*/down* from the root that gives the shortest paths. With `share`, a source takes over an earlier one's tree where
-/// its own would be no shorter.
+/// Up*/down* from the root that gives the shortest paths. With `share`, a source takes over an earlier one's
+/// tree where its own would be no shorter.
 pub(crate) fn up_down(network: &Network, share: bool) -> Paths {
     let alive: Vec<u32> = network.alive().collect();
     let mut roots = alive.clone();

@@ -1,5 +1,5 @@
-//! Constructors of datatypes (MPI-5.0 §5.1.2 to §5.1.4, §19.1.9). The `_c` form of each has counts and displacements of
-//! 64 bits and is otherwise the same.
+//! Constructors of datatypes (MPI-5.0 §5.1.2 to §5.1.4, §19.1.9). The `_c` form of each has counts and
+//! displacements of 64 bits and is otherwise the same.
 
 use crate::abi::*;
 use crate::arguments::*;
@@ -142,7 +142,8 @@ fn indexed<L: Number, D: Number>(
     give(old.indexed(&blocks.placed, made.counts(width, blocks.displacements))?, newtype)
 }
 
-/// `MPI_Type_create_hindexed` and `MPI_Type_create_hindexed_block`: displacements in bytes, which count as addresses.
+/// `MPI_Type_create_hindexed` and `MPI_Type_create_hindexed_block`: displacements in bytes, which count as
+/// addresses.
 fn hindexed<L: Number, D: Number>(
     (width, combiner): (Width, c_int),
     count: MPI_Count,

@@ -39,8 +39,8 @@ impl Packed<'_> {
             return Err(fault(MPI_ERR_BUFFER, format_args!("argument {} is a null pointer", self.name)));
         }
         let memory = self.memory.cast_mut().cast::<u8>().wrapping_offset(self.position as isize);
-        // SAFETY: by the call's description the buffer holds `size` bytes, and the part lies inside of it. It is used
-        // during this call only, and written only where the caller passed it to be written.
+        // SAFETY: by the call's description the buffer holds `size` bytes, and the part lies inside of it. It
+        // is used during this call only, and written only where the caller passed it to be written.
         Ok((unsafe { Buffer::from_raw_parts(memory, bytes) }, self.position + bytes as MPI_Count))
     }
 }

@@ -37,8 +37,8 @@ pub(super) fn wait_on(
     wait(process, posted)?.error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// A flush or a fence looks so often whether it is over before it becomes a request, some microseconds in all:
-/// longer than a target takes that is in MPI.
+/// A flush or a fence looks so often whether it is over before it becomes a request, some microseconds in
+/// all: longer than a target takes that is in MPI.
 const LOOKS_COUNT: u32 = 100;
 
 /// Looks for a while, making progress in between, for what `ended` gives.

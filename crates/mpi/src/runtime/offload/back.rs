@@ -25,8 +25,8 @@ pub(super) struct Back {
     pub(super) sleeps_until: Option<Instant>,
 }
 
-// SAFETY: it is used with the lock held, by one thread at a time, as the machine's buffers ask for. Nothing in it
-// belongs to a thread.
+// SAFETY: it is used with the lock held, by one thread at a time, as the machine's buffers ask for. Nothing
+// in it belongs to a thread.
 unsafe impl Send for Back {}
 
 pub(super) fn lock() -> Locked {
@@ -50,7 +50,8 @@ pub(super) fn rouse(parker: &Parker) {
     }
 }
 
-/// Executes commands in the place of the thread, which sleeps: to wake it would take longer. `false`: it is awake.
+/// Executes commands in the place of the thread, which sleeps: to wake it would take longer. `false`: it is
+/// awake.
 pub(super) fn step_in(parker: &Parker) -> bool {
     let Some(mut guard) = try_lock() else { return false };
     let Some(back) = guard.as_mut() else { return false };

@@ -140,7 +140,8 @@ impl Executor {
             return;
         }
         let mut kept: Box<[u8]> = (&*bytes).into();
-        // SAFETY: the copy is kept until the send is over, or for good where nobody hears of that (`thread::leave`).
+        // SAFETY: the copy is kept until the send is over, or for good where nobody hears of that
+        // (`thread::leave`).
         let buffer = unsafe { Buffer::from_raw_parts(kept.as_mut_ptr(), kept.len()) };
         match core.isend(device, comm, buffer, dest, tag, SendMode::Standard) {
             Ok(Posted::Done(_)) => {}

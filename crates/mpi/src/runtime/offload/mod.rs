@@ -1,5 +1,5 @@
-//! Progress mode *offload*: a thread of ours owns the engine, and calls talk to it through two queues (Comet's command and
-//! response queues, P5).
+//! Progress mode *offload*: a thread of ours owns the engine, and calls talk to it through two queues
+//! (Comet's command and response queues, P5).
 //!
 //! ```text
 //!   calls                                              the engine's thread (thread.rs)
@@ -7,25 +7,26 @@
 //!   requests    ◄── responses: request, completion ──                ◄── progress ────────
 //! ```
 //!
-//! A call that starts something writes a command and goes on; a short message is copied into the command, so that its
-//! sender is done with it. The thread executes commands in their order, makes progress all the time, and writes a
-//! response for each operation that is over, which calls find when they look. The command queue is bounded; the thread
-//! never waits for room among the responses (it keeps those for which there is none), so it always empties it.
+//! A call that starts something writes a command and goes on; a short message is copied into the command, so
+//! that its sender is done with it. The thread executes commands in their order, makes progress all the time,
+//! and writes a response for each operation that is over, which calls find when they look. The command queue
+//! is bounded; the thread never waits for room among the responses (it keeps those for which there is none),
+//! so it always empties it.
 //!
-//! What is rare does not go through the queues: such a call *borrows* the engine (`Process::engine`
-//! does it, and gives it back when the call lets go of the process). The thread steps aside for it. To borrow is to wait
-//! until the thread has ended its round; commands given before are executed first, so order is kept. Calls that borrow:
-//! making and freeing of communicators, probes, cancelling, buffered and paced sends, `MPI_Isendrecv`, whatever concerns
-//! requests made in another mode, and collective operations with a function of the user's: such functions
-//! never run in the thread.
+//! What is rare does not go through the queues: such a call *borrows* the engine (`Process::engine` does it,
+//! and gives it back when the call lets go of the process). The thread steps aside for it. To borrow is to
+//! wait until the thread has ended its round; commands given before are executed first, so order is kept.
+//! Calls that borrow: making and freeing of communicators, probes, cancelling, buffered and paced sends,
+//! `MPI_Isendrecv`, whatever concerns requests made in another mode, and collective operations with a
+//! function of the user's: such functions never run in the thread.
 //!
-//! A call that waits has nothing else to do with its CPU, so it does the thread's rounds itself (`Process::stand_in`): a message
-//! then takes no switch between threads. The thread sleeps meanwhile, and a short command is executed by who gives
-//! it (`step_in`). When the last such call ends, or has waited in vain for so long that it sleeps, it leaves the thread
-//! asleep where arrivals wake it, or wakes it if there is something to do (`leave_to_thread`). Who may not stand in, since
-//! another does, looks for responses, yields, then sleeps until he is told that something has come
-//! ([`super::helper::Resting`]). Nobody holds the process while he waits. The thread waits awake only where it has a CPU for
-//! itself and no call waits.
+//! A call that waits has nothing else to do with its CPU, so it does the thread's rounds itself
+//! (`Process::stand_in`): a message then takes no switch between threads. The thread sleeps meanwhile, and a
+//! short command is executed by who gives it (`step_in`). When the last such call ends, or has waited in vain
+//! for so long that it sleeps, it leaves the thread asleep where arrivals wake it, or wakes it if there is
+//! something to do (`leave_to_thread`). Who may not stand in, since another does, looks for responses,
+//! yields, then sleeps until he is told that something has come ([`super::helper::Resting`]). Nobody holds
+//! the process while he waits. The thread waits awake only where it has a CPU for itself and no call waits.
 //!
 //! Whoever lets go of the machine while the thread sleeps does `leave_to_thread`, now or, where calls wait,
 //! when the last of them ends: so no command and no arrival is left to nobody.

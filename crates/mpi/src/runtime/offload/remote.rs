@@ -39,8 +39,8 @@ impl Remote {
         self.borrowed.is_some()
     }
 
-    /// The machine. What was commanded before is executed, and a round of progress made, in which functions of the
-    /// user's may run.
+    /// The machine. What was commanded before is executed, and a round of progress made, in which functions
+    /// of the user's may run.
     pub(in crate::runtime) fn borrow(&mut self) -> Machine {
         FLAGS.wanted_count.fetch_add(1, Ordering::SeqCst);
         let mut back = back::lock();
@@ -63,12 +63,14 @@ impl Remote {
         leave_to_thread(guard, &self.parker);
     }
 
-    /// The core's request of an operation that was given to the thread, if it is under way. Only while borrowed.
+    /// The core's request of an operation that was given to the thread, if it is under way. Only while
+    /// borrowed.
     pub(in crate::runtime) fn id_of(&self, request: MPI_Request) -> Option<RequestId> {
         self.borrowed.as_ref()?.as_ref()?.executor.id_of(request)
     }
 
-    /// The communicator of a collective operation in shared memory that was given to the thread. Only while borrowed.
+    /// The communicator of a collective operation in shared memory that was given to the thread. Only while
+    /// borrowed.
     pub(in crate::runtime) fn node_of(&self, request: MPI_Request) -> Option<CommId> {
         let nodes = &self.borrowed.as_ref()?.as_ref()?.executor.nodes;
         nodes.iter().find(|run| run.request == request).map(|run| run.comm)
@@ -77,7 +79,8 @@ impl Remote {
 
 /// Commands and responses. `own` is the place of a borrowed machine.
 impl Remote {
-    /// Gives the thread a command. `is_awaited`: the caller waits for its end from now on, by rounds in the thread's place.
+    /// Gives the thread a command. `is_awaited`: the caller waits for its end from now on, by rounds in the
+    /// thread's place.
     fn command(&mut self, own: &mut Option<Machine>, command: Command, is_awaited: bool) {
         let is_short = command.is_short();
         if let Err(command) = self.commands.push(command) {
@@ -104,7 +107,8 @@ impl Remote {
         assert!(pushed.is_ok(), "an empty queue has a free slot");
     }
 
-    /// Gives a short message of standard mode away as a copy. `false`: it is not one, or its sender has to wait.
+    /// Gives a short message of standard mode away as a copy. `false`: it is not one, or its sender has to
+    /// wait.
     #[inline]
     pub(in crate::runtime) fn send_copy(&mut self, own: &mut Option<Machine>, post: &Post) -> bool {
         let Post::Send { comm, ref data, dest, tag, mode: SendMode::Standard } = *post else { return false };

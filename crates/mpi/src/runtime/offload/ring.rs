@@ -5,9 +5,9 @@
 //!   consumer:  head != tail (acquire) ?   item = slot[head]   head += 1 (release)
 //! ```
 //!
-//! Each side keeps what it last saw of the other's counter and looks again only when that says full, or empty: a line moves
-//! between the CPUs when it has to. Who may be the producer, and who the consumer, is the owners' matter: each side is a
-//! value that is used through `&mut`, so by one thread at a time.
+//! Each side keeps what it last saw of the other's counter and looks again only when that says full, or
+//! empty: a line moves between the CPUs when it has to. Who may be the producer, and who the consumer, is the
+//! owners' matter: each side is a value that is used through `&mut`, so by one thread at a time.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -26,8 +26,8 @@ struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a slot is touched by the producer while it is vacant and by the consumer while it is taken, which the counters
-// tell (release and acquire), so never by both; what goes from thread to thread may.
+// SAFETY: a slot is touched by the producer while it is vacant and by the consumer while it is taken, which
+// the counters tell (release and acquire), so never by both; what goes from thread to thread may.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: as above; the items in it may be dropped by any thread.
 unsafe impl<T: Send> Send for Ring<T> {}
@@ -86,8 +86,8 @@ impl<T> Producer<T> {
                 return Err(item);
             }
         }
-        // SAFETY: the slot is vacant: the consumer has taken what was in it (acquired above), and comes again only after
-        // the store of the tail below.
+        // SAFETY: the slot is vacant: the consumer has taken what was in it (acquired above), and comes again
+        // only after the store of the tail below.
         unsafe { (*self.ring.slot(self.tail)).write(item) };
         self.tail = self.tail.wrapping_add(1);
         self.ring.tail.0.store(self.tail, Ordering::Release);
@@ -111,8 +111,8 @@ impl<T> Consumer<T> {
         if self.is_empty() {
             return None;
         }
-        // SAFETY: the slot was filled before the tail that was acquired, and is not written again before the store of the
-        // head below; it is read once, since the head goes on.
+        // SAFETY: the slot was filled before the tail that was acquired, and is not written again before the
+        // store of the head below; it is read once, since the head goes on.
         let item = unsafe { (*self.ring.slot(self.head)).assume_init_read() };
         self.head = self.head.wrapping_add(1);
         self.ring.head.0.store(self.head, Ordering::Release);

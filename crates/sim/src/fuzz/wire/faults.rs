@@ -1,4 +1,5 @@
-//! What goes wrong with rails: cuts, silence, returns, speeds. Only between processes whose link is in trunk mode.
+//! What goes wrong with rails: cuts, silence, returns, speeds. Only between processes whose link is in trunk
+//! mode.
 //!
 //! ```text
 //!            cut (both ends are told, each in its time)
@@ -9,10 +10,10 @@
 //!     └───────── the fault ends ────────────┴──────────────┘
 //! ```
 //!
-//! An end of a connection that is broken and does not know takes packets, which are lost, and gets and puts, which come
-//! to nothing when it is told. In some worlds a connection comes back by itself when its fault ends, in
-//! others the processes' machines make it (`connecting`). A silent rail loses what it is given, or keeps it
-//! back until the silence ends (as TCP does), in one direction or both.
+//! An end of a connection that is broken and does not know takes packets, which are lost, and gets and puts,
+//! which come to nothing when it is told. In some worlds a connection comes back by itself when its fault
+//! ends, in others the processes' machines make it (`connecting`). A silent rail loses what it is given, or
+//! keeps it back until the silence ends (as TCP does), in one direction or both.
 
 use ayatori_core::device::{Event, RailBroken};
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
@@ -94,7 +95,8 @@ enum Fault {
 }
 
 impl Wire {
-    /// Once in a while: a rail between two processes, or all of them, stops working, or changes its speed. In words.
+    /// Once in a while: a rail between two processes, or all of them, stops working, or changes its speed. In
+    /// words.
     pub(in crate::fuzz) fn maybe_fault(&mut self) -> Option<String> {
         let fault_one_in = self.moods.fault_one_in;
         if !self.one_in(fault_one_in) {
@@ -132,7 +134,8 @@ impl Wire {
         [0, 0, 100, 1_000, 100_000][self.random.below(5) as usize]
     }
 
-    /// Two processes cannot reach each other for a time: all rails between them fail. Whether there were any that can.
+    /// Two processes cannot reach each other for a time: all rails between them fail. Whether there were any
+    /// that can.
     pub(in crate::fuzz) fn sever(&mut self, a: u32, b: u32, lasts_ps: u64) -> bool {
         if a == b || !self.is_trunk(self.pair(a, b)) {
             return false;
@@ -226,7 +229,8 @@ impl Wire {
         self.break_accesses(rail, a, b);
     }
 
-    /// Gets and puts under way come to nothing, or to a part; their owners are told with the end of the connection.
+    /// Gets and puts under way come to nothing, or to a part; their owners are told with the end of the
+    /// connection.
     fn break_accesses(&mut self, rail: Rail, a: u32, b: u32) {
         for handle in 0..self.flights.high_water() as u32 {
             let flight = &self.flights[handle];

@@ -1,6 +1,7 @@
-//! Packets whose front is reported before they are whole ([`Event::Front`]): their payload is fetched a part at a time, to
-//! where it belongs. On links in trunk mode as TCP does it: each part once, and who does not go on lets the packet go. On
-//! others as shared memory does: from the beginning each time, and what is not fetched comes whole.
+//! Packets whose front is reported before they are whole ([`Event::Front`]): their payload is fetched a part
+//! at a time, to where it belongs. On links in trunk mode as TCP does it: each part once, and who does not go
+//! on lets the packet go. On others as shared memory does: from the beginning each time, and what is not
+//! fetched comes whole.
 
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::device::{Event, Fetched, Incoming};

@@ -1,7 +1,7 @@
 //! Calls that their caller waits in: `MPI_Send` and `MPI_Recv`. A process in one makes no other.
 //!
-//! A receive waits in the engine's one direct receive, which nothing can cancel: when the world heals, its message is sent
-//! if nobody has sent it.
+//! A receive waits in the engine's one direct receive, which nothing can cancel: when the world heals, its
+//! message is sent if nobody has sent it.
 
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;

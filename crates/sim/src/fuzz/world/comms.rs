@@ -1,8 +1,8 @@
 //! What the members of a communicator do together: collective operations, making communicators, freeing them.
 //!
-//! Each communicator has a sequence of steps, which every member takes in that order. A communicator that is being made is
-//! known to the model from the beginning; its members get their ids for it when their step ends. One that some member
-//! could not make is never used.
+//! Each communicator has a sequence of steps, which every member takes in that order. A communicator that is
+//! being made is known to the model from the beginning; its members get their ids for it when their step
+//! ends. One that some member could not make is never used.
 
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
@@ -27,8 +27,8 @@ pub(super) struct Sequence {
     pub(super) next: Vec<usize>,
     /// Ranks that have been told of a dead member: they begin nothing more here.
     pub(super) broken: Vec<bool>,
-    /// Two members that live have lost each other, or one could not make the communicator: others may wait for messages
-    /// that nobody sends.
+    /// Two members that live have lost each other, or one could not make the communicator: others may wait
+    /// for messages that nobody sends.
     pub(super) severed: bool,
 }
 
@@ -141,8 +141,8 @@ impl World<'_> {
         !self.habits.trunks && !self.habits.crashes
     }
 
-    /// Whether a process may use a communicator: it has made it, and so have the others, unless nothing can fail. Then
-    /// messages may come before their receiver has made it.
+    /// Whether a process may use a communicator: it has made it, and so have the others, unless nothing can
+    /// fail. Then messages may come before their receiver has made it.
     pub(super) fn may_use(&self, comm: usize, at: u32) -> bool {
         let is_ready = |&member: &u32| self.has_comm(comm, member) || !self.is_alive(member);
         self.has_comm(comm, at)
@@ -494,9 +494,9 @@ impl World<'_> {
 }
 
 impl World<'_> {
-    /// Whether a step may wait for ever: for members who have lost each other, or for one that was told of a dead member of
-    /// the old communicator and so takes part in nothing more there, though the new one is without the dead. A program
-    /// would have to tell them.
+    /// Whether a step may wait for ever: for members who have lost each other, or for one that was told of a
+    /// dead member of the old communicator and so takes part in nothing more there, though the new one is
+    /// without the dead. A program would have to tell them.
     pub(super) fn may_hang(&self, running: &Running) -> bool {
         let Running { at, comm, step, .. } = *running;
         let sequence = &self.sequences[comm];

@@ -8,7 +8,8 @@ use ayatori_core::time::Instant;
 use super::{Outcome, World};
 use crate::fuzz::wire::Moods;
 
-/// What a world does at one moment ends after some hundred rounds; one that is still busy now would be for ever.
+/// What a world does at one moment ends after some hundred rounds; one that is still busy now would be for
+/// ever.
 const ROUNDS_MAX: u32 = 100_000;
 /// In a world that has healed everything ends within twice the time for a peer and this, ps.
 pub(super) const HEALED_MAX_PS: u64 = 20_000_000_000_000;
@@ -110,8 +111,8 @@ impl World<'_> {
         alive.filter_map(|&at| self.nodes[at as usize].0.poll_timeout()).map(|time| time.0).min()
     }
 
-    /// Time passes until some process wants to be called, or something moves, at most until `end_ps`. Whether there is
-    /// anything to wait for.
+    /// Time passes until some process wants to be called, or something moves, at most until `end_ps`. Whether
+    /// there is anything to wait for.
     pub(super) fn wait_until(&mut self, awake: &[u32], end_ps: u64) -> Outcome<bool> {
         let due_ps = self.due_ps(awake);
         let is_due = due_ps.is_some();
