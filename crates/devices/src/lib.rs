@@ -22,6 +22,7 @@
 //! ```
 #![doc = include_str!("../examples/write_a_device.rs")]
 //! ```
+#![allow(clippy::test_attr_in_doctest, reason = "the example is a file with a test of its own")]
 
 pub mod composite;
 pub mod shared_text;

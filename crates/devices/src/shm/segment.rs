@@ -15,11 +15,10 @@
 //! sparse, and a pair that never talks costs nothing.
 
 use super::active::{ActiveSenders, LOCAL_SIZE_MAX};
-use super::collectives::ROOMS_COUNT;
-use super::collectives::room::RoomLayout;
+use super::collectives::room::{ROOMS_COUNT, RoomLayout};
 use super::ring::{AREAS_COUNT, Counts, LINE_BYTES, Line, Pair, Ring};
 use super::sys::{self, Mapping};
-use super::watch::{ANSWER_BYTES, CallWords, NAMES_BYTES, Told, Words};
+use super::words::{ANSWER_BYTES, CallWords, NAMES_BYTES, Told, Words};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -16,84 +16,13 @@
 //! nor wakes (it computes, or is stopped) owes no answer: its words tell what can be known. The asker asks
 //! again now and then, which makes up for a rank that fell asleep just then, or answered somebody else.
 
-use super::Shm;
+use super::device::Shm;
 use super::segment::{Control, STATE_DETACHED, Segment, ShmError, system};
+use super::words::{ANSWER_BYTES, CallWords, NAMES_BYTES, NAMES_HEAD_WORDS, Words};
 use super::{sleep, sys};
 use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-
-/// Longest answer in bytes.
-pub(crate) const ANSWER_BYTES: usize = ayatori_core::explain::SNAPSHOT_BYTES_MAX;
-/// Memory for the functions' names, in bytes; the first two words are its state and length.
-pub(crate) const NAMES_BYTES: usize = 32 << 10;
-const NAMES_HEAD_WORDS: usize = 2;
-
-/// What a rank writes at every call.
-#[derive(Debug)]
-#[repr(C, align(128))]
-pub struct CallWords {
-    /// The function, from 1; 0: none.
-    call: AtomicU32,
-    calls_count: AtomicU32,
-    /// An inquiry that is not answered.
-    asked: AtomicU32,
-}
-
-impl CallWords {
-    /// Words that nobody reads.
-    pub const fn nowhere() -> Self {
-        Self { call: AtomicU32::new(0), calls_count: AtomicU32::new(0), asked: AtomicU32::new(0) }
-    }
-
-    /// The rank is in a function from now on.
-    #[inline(always)]
-    pub fn enter(&self, call: u32) {
-        self.call.store(call, Ordering::Relaxed);
-        // Only this process writes it; with threads that call at once some calls may go uncounted.
-        self.calls_count.store(self.calls_count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    /// It is in none any more; also where the user's code was called back and has called MPI, for the rest of
-    /// the outer call.
-    #[inline(always)]
-    pub fn leave(&self) {
-        self.call.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether somebody waits for an answer.
-    #[inline(always)]
-    pub fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) != 0
-    }
-
-    /// The function the rank is in.
-    pub fn call(&self) -> u32 {
-        self.call.load(Ordering::Relaxed)
-    }
-
-    /// How many it has called.
-    pub fn calls_count(&self) -> u32 {
-        self.calls_count.load(Ordering::Relaxed)
-    }
-}
-
-/// What is about a rank and seldom written.
-#[repr(C, align(128))]
-pub(crate) struct Told {
-    /// Its index in the job, and 1.
-    process: AtomicU32,
-    /// How many processes the job has; 0: not known.
-    world_count: AtomicU32,
-    inquiry: AtomicU32,
-    answered: AtomicU32,
-    /// Odd while an answer is being written.
-    version: AtomicU32,
-    answer_bytes: AtomicU32,
-    /// Call and count, when somebody last looked and found them changed; and when that was.
-    seen: AtomicU64,
-    seen_at_ms: AtomicU64,
-}
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// The rank's side.
 impl Shm {
@@ -139,34 +68,6 @@ impl Shm {
 
     fn own_control(&self) -> &'static Control {
         &self.segment.controls()[self.local_rank as usize]
-    }
-}
-
-impl Told {
-    /// Which process the rank is.
-    pub(crate) fn introduce(&self, process: u32) {
-        self.process.store(process + 1, Ordering::Relaxed);
-    }
-}
-
-/// Bytes in the segment that are read while they may be written.
-pub(crate) struct Words(pub(crate) &'static [AtomicU64]);
-
-impl Words {
-    /// As many of the bytes as there is room for.
-    fn write(&self, bytes: &[u8]) {
-        for (word, chunk) in self.0.iter().zip(bytes.chunks(8)) {
-            let mut eight = [0; 8];
-            eight[..chunk.len()].copy_from_slice(chunk);
-            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
-        }
-    }
-
-    fn read(&self, len: usize) -> Vec<u8> {
-        let words = self.0.iter().take(len.div_ceil(8));
-        let mut bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-        bytes.truncate(len);
-        bytes
     }
 }
 

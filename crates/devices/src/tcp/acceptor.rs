@@ -2,21 +2,19 @@
 //!
 //! It owns the listening sockets, every dial of ours and every handshake until it is over; what passes goes
 //! to the device's inbox as an open connection, and nothing else of a stranger ever reaches the thread that
-//! computes. What is dialled, who is welcome and when to try again is decided by core's [`connect`], without
+//! computes. What is dialled, who is welcome and when to try again is decided by core's [`connect`](ayatori_core::connect), without
 //! any socket; here its outputs are carried out. The thread sleeps in one epoll and wakes for connections,
 //! orders and deadlines only, so it costs a running job nothing; and because it is a thread, a peer that
 //! computes for an hour still answers.
 
-use super::Settings;
 use super::candidates::{Candidate, rail_plans};
 use super::card::{Card, CardBook, Endpoint};
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
 use super::interfaces::Interface;
 use super::pairing;
+use super::settings::{Settings, core_duration};
 use super::sys;
-use ayatori_core::connect::{
-    self, Claim, Connections, DIALLED_DELAY, DialId, Failure, Made, Output, PendingId,
-};
+use ayatori_core::connect::{Claim, Connections, DIALLED_DELAY, DialId, Failure, Made, Output, PendingId};
 use ayatori_core::ids::{ProcessId, Rail};
 use ayatori_core::time as core_time;
 use rustix::buffer::spare_capacity;
@@ -30,38 +28,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Deadlines and bounds of connections that are being made.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// How long a connection may take to come up.
-    pub connect: Duration,
-    /// How long a caller may take to prove itself, and a listener to answer.
-    pub handshake: Duration,
-    /// Most connections of others that have proved nothing.
-    pub pending_max: usize,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self { connect: Duration::from_secs(1), handshake: Duration::from_secs(2), pending_max: 64 }
-    }
-}
-
-impl Timing {
-    fn of_core(self) -> connect::Timing {
-        connect::Timing {
-            connect: core_duration(self.connect),
-            handshake: core_duration(self.handshake),
-            pending_max: self.pending_max,
-        }
-    }
-}
-
-fn core_duration(duration: Duration) -> core_time::Duration {
-    // Core counts picoseconds.
-    core_time::Duration::from_ns(duration.as_nanos().min(u128::from(u64::MAX / 1_000)) as u64)
-}
 
 /// What the device tells the acceptor.
 #[derive(Debug)]

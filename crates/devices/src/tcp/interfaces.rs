@@ -5,7 +5,7 @@
 //! be reached from elsewhere is found not to work, in bounded time, while the others are in use.
 
 use super::sys;
-use ayatori_core::device::RailCapabilities;
+use ayatori_core::device::{RailCapabilities, profiles};
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -97,7 +97,9 @@ impl Interface {
 
     /// What a rail over it can do.
     pub fn capabilities(&self) -> RailCapabilities {
-        super::capabilities(self)
+        // One small string per interface, for the life of the process.
+        let name = String::leak(self.name.clone());
+        profiles::tcp(name, self.mtu_bytes, self.bandwidth_bytes_per_s(), self.numa_node)
     }
 
     /// The interfaces of this host (of this network namespace), by the kernel's number.
@@ -121,7 +123,8 @@ impl Interface {
                 });
                 list.len() - 1
             });
-            list[place].addresses.extend(entry.address);
+            let address = entry.address.map(|(ip, prefix_bits)| Address { ip, prefix_bits });
+            list[place].addresses.extend(address);
         }
         for interface in &mut list {
             // A link-local address serves where there is no other.

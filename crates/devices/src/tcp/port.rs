@@ -7,10 +7,12 @@
 //!
 //! Nothing here blocks: owners call again while they wait.
 
-use super::acceptor::{Timing, scoped, stream_socket};
+use super::acceptor::{scoped, stream_socket};
+use super::error::{TcpError, system};
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
 use super::interfaces::Interface;
-use super::wireup::{self, Settings, TcpError};
+use super::settings::{Settings, Timing};
+use super::wireup;
 use ayatori_core::connect::Verdict;
 use ayatori_core::ids::ProcessId;
 use rustix::io::Errno;
@@ -90,7 +92,7 @@ impl Port {
     /// No interface can be used, no port is free, no random bytes.
     pub fn open(settings: &Settings) -> Result<Self, TcpError> {
         let interfaces = wireup::usable_here(settings)?;
-        let key = Key::random().map_err(wireup::system("draw a key"))?;
+        let key = Key::random().map_err(system("draw a key"))?;
         let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
         for Interface { addresses: its, index, .. } in &interfaces {
             for &address in its.iter().filter(|address| !address.is_link_local()) {
@@ -102,7 +104,7 @@ impl Port {
         addresses.truncate(ADDRESSES_MAX);
         if addresses.is_empty() {
             let error = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            return Err(wireup::system("find an address for a port")(error));
+            return Err(system("find an address for a port")(error));
         }
         let name = PortName { key, addresses };
         Ok(Self { name, listeners, timing: settings.timing, callers: Vec::new() })

@@ -1,20 +1,16 @@
 //! The system calls of the TCP device that rustix does not have, and an instruction: its `unsafe`.
 
-use super::connection::Connection;
-use super::inflow::Read;
-use super::interfaces::Address;
 use ayatori_core::buffer::Buffer;
-use ayatori_core::device::Fetched;
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What has come of the packet at the front of a connection goes to its place.
-pub(super) fn fetch_into(connection: &mut Connection, into: &Buffer) -> (Fetched, Read) {
-    // SAFETY: the core lends us the memory for the length of `Device::fetch`, in which we are; a connection
-    // holds no buffers, so nobody uses this memory otherwise until it is read into.
-    let fetched = unsafe { into.with_bytes_mut(|into| connection.fetch(into)) };
+/// Reads into the memory that the core lends: for `Device::fetch` only, which is called with it.
+pub(super) fn fetch_into<R>(into: &Buffer, read: impl FnOnce(&mut [u8]) -> R) -> R {
+    // SAFETY: the core lends us the memory for the length of `Device::fetch`, in which we are; a device holds
+    // no buffers, so nobody uses this memory otherwise until it is read into.
+    let fetched = unsafe { into.with_bytes_mut(read) };
     fetched.expect("virtual payload on a real device")
 }
 
@@ -49,7 +45,8 @@ pub(super) struct Entry {
     pub(super) is_up: bool,
     pub(super) is_running: bool,
     pub(super) is_loopback: bool,
-    pub(super) address: Option<Address>,
+    /// The address, and how many leading bits name its network.
+    pub(super) address: Option<(IpAddr, u8)>,
 }
 
 /// All interfaces of this network namespace with their addresses.
@@ -75,10 +72,9 @@ pub(super) fn entries() -> io::Result<Vec<Entry>> {
         let has = |flag: libc::c_int| entry.ifa_flags & flag as libc::c_uint != 0;
         // SAFETY: null or the address of a socket address of the family that it names, with its mask beside
         // it.
-        let address = unsafe { ip_address(entry.ifa_addr) }.map(|ip| Address {
-            ip,
+        let address = unsafe { ip_address(entry.ifa_addr) }.map(|ip| {
             // SAFETY: as above.
-            prefix_bits: unsafe { ip_address(entry.ifa_netmask) }.map_or(0, mask_bits),
+            (ip, unsafe { ip_address(entry.ifa_netmask) }.map_or(0, mask_bits))
         });
         entries.push(Entry {
             name: name.to_string_lossy().into_owned(),

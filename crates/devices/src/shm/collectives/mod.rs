@@ -31,7 +31,7 @@ mod explain;
 mod lend;
 pub(crate) mod room;
 
-use super::Shm;
+use super::device::Shm;
 use super::segment::{Control, Segment};
 use super::sleep::Waker;
 use ayatori_core::buffer::{Buffer, Piece};
@@ -39,12 +39,8 @@ use ayatori_core::coll::shared_memory::{
     self, EXCHANGE_BYTES_MAX, FOLD_BY_LAST_BYTES_MAX, Occupancy, line_multiple,
 };
 use ayatori_core::ids::{ContextId, ProcessId};
-use room::Room;
+use room::{ROOMS_COUNT, Room};
 use std::ops::Range;
-
-/// Rooms in a segment: communicators that can have one at a time. The first is `MPI_COMM_WORLD`'s where all
-/// of the job is on this host.
-pub(crate) const ROOMS_COUNT: usize = 32;
 
 /// A broadcast is written and read a piece at a time, so that copying in on one CPU and out on another
 /// overlap.

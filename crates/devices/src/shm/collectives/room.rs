@@ -47,6 +47,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// Rooms in a segment: communicators that can have one at a time. The first is `MPI_COMM_WORLD`'s where all
+/// of the job is on this host.
+pub(crate) const ROOMS_COUNT: usize = 32;
+
 /// Rounds in progress at once: how far a member may run ahead of the slowest.
 pub(crate) const DEPTH: usize = 4;
 

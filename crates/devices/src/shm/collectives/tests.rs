@@ -1,5 +1,5 @@
 use super::*;
-use crate::shm::tests::world;
+use crate::shm::device::tests::world;
 use ayatori_core::buffer::Buffer;
 use std::thread;
 

@@ -4,6 +4,7 @@ mod conformance;
 
 use super::*;
 use crate::tcp::handshake::{HELLO_BYTES, Hello};
+use crate::tcp::{Address, CardBook, Interface, PortRange, Settings, Timing, Wireup, handshake};
 use ayatori_core::buffer::NO_PAYLOAD;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};

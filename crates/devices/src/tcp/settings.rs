@@ -1,0 +1,133 @@
+//! What a user may set, and what is set on sockets.
+
+use super::interfaces::RailFilter;
+use super::sys;
+use ayatori_core::connect;
+use ayatori_core::device::profiles;
+use ayatori_core::time as core_time;
+use rustix::net::sockopt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
+const RESEND_AFTER_MIN_US: u32 = 50_000;
+/// A connection whose far end's kernel has not answered for so long is broken, whether something is under way
+/// (user timeout) or not (keep-alive asks from 2 s on). For a peer whose kernel answers and who has not read
+/// for so long, its buffers full, the connection is made anew, which costs a megabyte sent again.
+const DEAD_AFTER_MS: u32 = 6_000;
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(2);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+/// What a user may set.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Which interfaces may be rails.
+    pub filter: RailFilter,
+    /// Ports to listen on; the system's choice without.
+    pub ports: Option<PortRange>,
+    /// The congestion control of our connections, by the kernel's name; the system's default without.
+    pub congestion: Option<String>,
+    /// Leave out the sums that find damage (CRC32C of each packet).
+    pub is_unchecked: bool,
+    /// Deadlines and bounds of the handshakes.
+    pub timing: Timing,
+}
+
+/// Ports from the first to the last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortRange {
+    /// The first.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// `40000-40100`, or one port.
+    ///
+    /// # Errors
+    /// In words, what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
+            (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(Self { first, last }),
+            _ => Err(format!("'{text}' is no range of ports; give FIRST-LAST, as in 40000-40100")),
+        }
+    }
+}
+
+impl Settings {
+    /// From the environment: `AYATORI_RAILS`, `AYATORI_NO_RAILS`, `AYATORI_PORTS`, `AYATORI_TCP_CONGESTION`,
+    /// `AYATORI_TCP_CRC=0`.
+    ///
+    /// # Errors
+    /// In words, which variable says nonsense.
+    pub fn from_environment() -> Result<Self, String> {
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let (only, not) = (text(ENV_RAILS), text(ENV_NO_RAILS));
+        let filter = RailFilter::new(only.as_deref(), not.as_deref())
+            .map_err(|error| format!("{ENV_RAILS}, {ENV_NO_RAILS}: {error}"))?;
+        let ports = text(ENV_PORTS).map(|ports| PortRange::parse(&ports)).transpose();
+        Ok(Self {
+            filter,
+            ports: ports.map_err(|error| format!("{ENV_PORTS}: {error}"))?,
+            congestion: text("AYATORI_TCP_CONGESTION"),
+            is_unchecked: text("AYATORI_TCP_CRC").is_some_and(|value| value == "0"),
+            timing: Timing::default(),
+        })
+    }
+
+    /// Sets a socket of ours up: a hint each, so that an old kernel does without.
+    pub(super) fn apply(&self, socket: &OwnedFd) {
+        let _ = sockopt::set_tcp_nodelay(socket, true);
+        // A process that only receives learns from its kernel that a rail is dead, and the peer's kernel
+        // answers, however long the peer computes.
+        let _ = sockopt::set_socket_keepalive(socket, true);
+        let _ = sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE);
+        let _ = sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL);
+        let _ = sockopt::set_tcp_user_timeout(socket, DEAD_AFTER_MS);
+        sys::set_unsent_max(socket.as_fd(), profiles::TCP_UNSENT_BYTES_MAX);
+        sys::set_resend_after_min(socket.as_fd(), RESEND_AFTER_MIN_US);
+        if let Some(name) = &self.congestion {
+            let _ = sockopt::set_tcp_congestion(socket, name);
+        }
+    }
+}
+
+/// Interfaces and networks that may be rails.
+pub const ENV_RAILS: &str = "AYATORI_RAILS";
+/// Interfaces and networks that may not.
+pub const ENV_NO_RAILS: &str = "AYATORI_NO_RAILS";
+/// Ports to listen on.
+pub const ENV_PORTS: &str = "AYATORI_PORTS";
+
+/// Deadlines and bounds of connections that are being made.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// How long a connection may take to come up.
+    pub connect: Duration,
+    /// How long a caller may take to prove itself, and a listener to answer.
+    pub handshake: Duration,
+    /// Most connections of others that have proved nothing.
+    pub pending_max: usize,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(1), handshake: Duration::from_secs(2), pending_max: 64 }
+    }
+}
+
+impl Timing {
+    pub(super) fn of_core(self) -> connect::Timing {
+        connect::Timing {
+            connect: core_duration(self.connect),
+            handshake: core_duration(self.handshake),
+            pending_max: self.pending_max,
+        }
+    }
+}
+
+pub(super) fn core_duration(duration: Duration) -> core_time::Duration {
+    // Core counts picoseconds.
+    core_time::Duration::from_ns(duration.as_nanos().min(u128::from(u64::MAX / 1_000)) as u64)
+}
