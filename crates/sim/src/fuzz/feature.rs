@@ -9,7 +9,7 @@ pub enum Feature {
     SendAtOnce,
     /// A send that its caller waited for.
     SendBlocks,
-    /// A send in buffered mode.
+    /// A send in buffered mode. (Ready mode is standard mode to the core, so no world can tell them apart.)
     SendBuffered,
     /// A send with a gap of its own.
     SendPaced,
