@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 /// Process groups under way, for `end_all_on_signal`.
@@ -46,6 +47,8 @@ pub(crate) struct Outcome {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) wall: Duration,
+    /// CPU time of the program and of all that it waited for, in steps of a clock tick.
+    pub(crate) cpu: Duration,
     pub(crate) timed_out: bool,
 }
 
@@ -124,11 +127,12 @@ fn drain(
 /// # Errors
 /// The program cannot be started.
 pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Outcome> {
-    capture_as(command, limit, |_| false, |_| false)
+    capture_as(command, limit, |_| false, |_| false, &mut || {})
 }
 
 /// The same, and ends it (SIGKILL) once a line of its standard output `is_enough`. At the limit it is ended
 /// only if it waits: one that could run, and gets no CPU, goes on. So the caller limits its CPU time.
+/// `on_idle` is called once if the program has waited for `IDLE_SAMPLES` looks on end.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -136,8 +140,24 @@ pub(crate) fn capture_until(
     command: &mut Command,
     limit: Duration,
     is_enough: fn(&str) -> bool,
+    on_idle: &mut dyn FnMut(),
 ) -> Result<Outcome> {
-    capture_as(command, limit, is_enough, can_run)
+    capture_as(command, limit, is_enough, can_run, on_idle)
+}
+
+/// How often it is looked whether a program waits, and for how many looks on end it does before it counts as idle.
+const IDLE_INTERVAL: Duration = Duration::from_millis(50);
+const IDLE_SAMPLES: u32 = 20;
+/// What the kernel counts CPU time in for programs (`USER_HZ`, 100 on every machine that Linux runs on but Alpha).
+const TICKS_PER_S: u64 = 100;
+
+/// CPU time of a process, its own and that of the children it waited for. It must not be reaped yet.
+fn cpu_time(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // proc_pid_stat(5): utime, stime, cutime and cstime are fields 14 to 17; the name, field 2, may have spaces.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(4);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1_000 / TICKS_PER_S)
 }
 
 /// Whether a thread of this process could go on: it runs or waits for a CPU, for a disk, or to be continued.
@@ -154,6 +174,7 @@ fn capture_as(
     limit: Duration,
     is_enough: fn(&str) -> bool,
     may_go_on: fn(u32) -> bool,
+    on_idle: &mut dyn FnMut(),
 ) -> Result<Outcome> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let begin = Instant::now();
@@ -163,13 +184,13 @@ fn capture_as(
     let has_ended = Arc::new(AtomicBool::new(false));
     let stdout = drain(child.stdout.take().expect("stdout is a pipe"), is_enough, has_ended.clone());
     let stderr = drain(child.stderr.take().expect("stderr is a pipe"), |_| false, has_ended.clone());
-    let ended = wait(&mut child, begin, limit, &has_ended, may_go_on);
+    let ended = wait(&mut child, begin, limit, Watch { has_ended: &has_ended, may_go_on, on_idle });
     let wall = begin.elapsed();
     // What the program left running holds our pipes open and the CPUs busy.
     let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     track(|groups| groups.remove(&group));
-    let (status, timed_out) = ended?;
-    Ok(Outcome { status, stdout: join(stdout), stderr: join(stderr), wall, timed_out })
+    let (status, timed_out, cpu) = ended?;
+    Ok(Outcome { status, stdout: join(stdout), stderr: join(stderr), wall, cpu, timed_out })
 }
 
 fn track(change: impl FnOnce(&mut BTreeSet<i32>) -> bool) {
@@ -187,21 +208,38 @@ fn join(reader: JoinHandle<String>) -> String {
     if reader.is_finished() { reader.join().unwrap_or_default() } else { String::new() }
 }
 
+/// What is looked for while a program runs.
+struct Watch<'w> {
+    has_ended: &'w AtomicBool,
+    may_go_on: fn(u32) -> bool,
+    on_idle: &'w mut dyn FnMut(),
+}
+
 fn wait(
     child: &mut Child,
     begin: Instant,
     limit: Duration,
-    has_ended: &AtomicBool,
-    may_go_on: fn(u32) -> bool,
-) -> Result<(ExitStatus, bool)> {
+    watch: Watch<'_>,
+) -> Result<(ExitStatus, bool, Duration)> {
+    let Watch { has_ended, may_go_on, on_idle } = watch;
     let group = Pid::from_raw(child.id() as i32);
-    let mut asked = None;
+    let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    let (mut asked, mut looked, mut idle_count) = (None, begin, 0);
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok((status, asked.is_some()));
+        // Its CPU time is known until it is reaped.
+        if waitid(Id::Pid(group), ended)? != WaitStatus::StillAlive {
+            let cpu = cpu_time(child.id());
+            return Ok((child.wait()?, asked.is_some(), cpu));
         }
         if has_ended.load(Ordering::Relaxed) {
             let _ = killpg(group, Signal::SIGKILL);
+        }
+        if idle_count < IDLE_SAMPLES && looked.elapsed() >= IDLE_INTERVAL {
+            looked = Instant::now();
+            idle_count = if can_run(child.id()) { 0 } else { idle_count + 1 };
+            if idle_count == IDLE_SAMPLES {
+                on_idle();
+            }
         }
         match asked {
             None if begin.elapsed() > limit && !may_go_on(child.id()) => {
@@ -261,7 +299,8 @@ mod tests {
     fn a_program_is_ended_once_it_has_said_enough() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two; sleep 60"]);
-        let outcome = capture_until(&mut command, Duration::from_secs(30), |line| line == "two\n").unwrap();
+        let is_enough = |line: &str| line == "two\n";
+        let outcome = capture_until(&mut command, Duration::from_secs(30), is_enough, &mut || {}).unwrap();
         assert_eq!(outcome.stdout, "one\ntwo\n");
         assert!(!outcome.success() && !outcome.timed_out);
     }
@@ -279,6 +318,26 @@ mod tests {
             child.wait().unwrap();
         }
         assert!(!can_run(waiting.id()));
+    }
+
+    #[test]
+    fn an_idle_program_is_told_of_once_and_a_busy_one_is_not() {
+        let sign = std::env::temp_dir().join(format!("ayatori-idle-{}", std::process::id()));
+        let mut idle_count = 0;
+        let mut until = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]).arg(&sign);
+            let mut on_idle = || {
+                idle_count += 1;
+                std::fs::write(&sign, b"").unwrap();
+            };
+            capture_until(&mut command, Duration::from_secs(600), |_| false, &mut on_idle).unwrap()
+        };
+        let busy = until("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done");
+        assert!(busy.cpu > Duration::ZERO);
+        assert!(until("until [ -e \"$0\" ]; do sleep 2; done").success());
+        std::fs::remove_file(&sign).unwrap();
+        assert_eq!(idle_count, 1);
     }
 
     #[test]

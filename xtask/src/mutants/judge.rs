@@ -1,26 +1,25 @@
 //! One build with all mutants of a crate, and what its tests say of each.
 //!
 //! Each test runs once by itself without a mutant and tells which sites it comes by. A mutant is put to the
-//! tests that come by it only: the short ones in one process for each program, which ends with the first that
-//! fails, then the others one by one, those first that have found most for the time they take, and last those
-//! that compare a committed digest.
+//! tests that come by it only, those first that are likely to find it for the time they take (`order`), several in
+//! a process, which ends with the first that fails; and last to those that compare a committed digest.
+//! A program that waits leaves its place to another: a mutant that hangs costs no CPU time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use serde_json::Value;
 
+use super::Mutants;
 use super::blame::blame;
-use super::copy::{Copy, write_if_other};
-use super::sites::{self, Instrumented};
-use super::{Mutants, Run, Subject};
+use super::copy::Copy;
+use super::order::{self, Candidate, Experience, Place};
+use super::programs::{self, CHOSEN, Program};
+use super::trace::{self, CPU_TICK, Test};
 use crate::process;
 
 /// What came of a mutant.
@@ -33,6 +32,8 @@ pub(super) enum Verdict {
     Unreached,
     /// Tests come by, and none fails.
     Survived,
+    /// None of the quick tests fails; the others have not run.
+    Unsure,
 }
 
 impl Verdict {
@@ -42,91 +43,54 @@ impl Verdict {
             (Self::Changed, _) => "changed: noticed by the committed digest only".to_owned(),
             (Self::Unreached, None) => "NOT REACHED".to_owned(),
             (Self::Survived, None) => "NOT FOUND".to_owned(),
+            (Self::Unsure, _) => "put off: no quick test finds it".to_owned(),
             (_, Some(reason)) => format!("listed ({reason})"),
         }
     }
 }
 
-/// The build's time limit.
-const BUILD_LIMIT: Duration = Duration::from_secs(1_800);
-/// The limit of a test without a mutant; one with a mutant gets so many times as long as that took, and some
-/// time more.
-const TEST_LIMIT: Duration = Duration::from_secs(900);
+/// A test with a mutant gets so many times as long as it took without one, and some time more.
 const SLOWER_MAX: u32 = 10;
 const SLACK: Duration = Duration::from_secs(120);
-const CPU_SLACK: Duration = Duration::from_secs(3);
-/// Tests that take less run together in one process.
-const SHORT_MAX: Duration = Duration::from_millis(200);
-/// Private memory, 6 GiB: the tests without a mutant run within it, too. They map far more that is shared.
-const MEMORY_KIB: u64 = 6 << 20;
+/// Its CPU time, which other programs hardly stretch, may be so many times that of the run without a mutant, in
+/// which each site is more work than in later ones, and some time more.
+const CPU_SLOWER_MAX: u32 = 3;
+const CPU_SLACK: Duration = Duration::from_secs(1);
+/// How long the tests of a mutant's first process may take together, and by what that grows.
+const FIRST_BATCH: Duration = Duration::from_millis(40);
+const BATCH_GROWTH: u32 = 3;
+/// How long the tests of a mutant may take before it is put off until all others have been tried. Most of those that
+/// are found are found by then; most of the rest need all tests, which takes several times as long.
+const QUICK: Duration = Duration::from_millis(1_500);
+/// So many mutants for each CPU are under way at most; all but one of them wait for nothing but an event.
+pub(super) const WAITING_MAX: usize = 8;
 /// How often sites may be taken out because of what the compiler says.
 const BUILDS_MAX: usize = 60;
 
-/// The variables that the instrumented crate reads.
-const CHOSEN: &str = "AYATORI_MUTANT";
-const TRACE: &str = "AYATORI_MUTANT_TRACE";
-
-/// What the sites ask; appended to the crate's root.
-fn module(count: u32) -> String {
-    format!(
-        r#"
-#[doc(hidden)]
-#[allow(warnings, clippy::all)]
-pub mod mutants {{
-    extern crate std;
-    use std::io::Write;
-    use std::sync::atomic::{{AtomicBool, AtomicU32, Ordering}};
-    const NONE: u32 = 1 << 30;
-    const TRACING: u32 = NONE + 1;
-    const UNKNOWN: u32 = NONE + 2;
-    static CHOSEN: AtomicU32 = AtomicU32::new(UNKNOWN);
-    static SEEN: [AtomicBool; {count}] = [const {{ AtomicBool::new(false) }}; {count}];
-    #[inline]
-    pub fn is(number: u32) -> bool {{
-        let chosen = CHOSEN.load(Ordering::Relaxed);
-        if chosen <= NONE {{ chosen == number }} else {{ ask(number) }}
-    }}
-    #[inline(never)]
-    fn ask(number: u32) -> bool {{
-        if CHOSEN.load(Ordering::Relaxed) == UNKNOWN {{
-            let usual = if std::env::var_os("{TRACE}").is_some() {{ TRACING }} else {{ NONE }};
-            let chosen = std::env::var("{CHOSEN}").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
-            CHOSEN.store(chosen, Ordering::Relaxed);
-            return is(number);
-        }}
-        let seen = &SEEN[number as usize];
-        if !seen.load(Ordering::Relaxed) && !seen.swap(true, Ordering::Relaxed) {{
-            let trace = std::env::var_os("{TRACE}").unwrap_or_default();
-            let file = std::fs::OpenOptions::new().append(true).create(true).open(trace);
-            let _ = file.and_then(|mut file| file.write_all(std::format!("{{number}}\n").as_bytes()));
-        }}
-        false
-    }}
-}}
-"#
-    )
+/// Places for programs that compute.
+struct Places {
+    free: Mutex<usize>,
+    is_free: Condvar,
 }
 
-/// A test program.
-struct Program {
-    run: &'static Run,
-    path: PathBuf,
+impl Places {
+    /// Waits for a place. It is given back when the result is dropped.
+    fn take(&self) -> Taken<'_> {
+        let mut free = self.free.lock().expect("no panic");
+        while *free == 0 {
+            free = self.is_free.wait(free).expect("no panic");
+        }
+        *free -= 1;
+        Taken(self)
+    }
 }
 
-/// A test, and what it takes without a mutant.
-struct Test {
-    program: usize,
-    name: String,
-    took: Duration,
-    is_digest: bool,
-    /// How many mutants it has found alone.
-    found_count: AtomicU32,
-}
+struct Taken<'p>(&'p Places);
 
-impl Test {
-    /// Seconds for each mutant that it finds: what it took, and one mutant more, for a test is worth a try.
-    fn price(&self) -> Duration {
-        self.took / (self.found_count.load(Ordering::Relaxed) + 1)
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().expect("no panic") += 1;
+        self.0.is_free.notify_one();
     }
 }
 
@@ -136,10 +100,19 @@ pub(super) struct Judge {
     count: u32,
     root: PathBuf,
     programs: Vec<Program>,
+    /// By mutant: its file, and its file and function.
+    files: Vec<String>,
+    places: Vec<Place>,
     /// The quickest first.
     tests: Vec<Test>,
     /// By mutant: the tests that come by.
     reached_by: Vec<Vec<u32>>,
+    /// The tests that mutants put off have passed.
+    passed: Mutex<BTreeMap<u32, Vec<u32>>>,
+    experience: Experience,
+    cpus: Places,
+    /// CPU time that mutants have taken, without their builds and what tests took without them.
+    cpu_ms: AtomicU64,
 }
 
 impl Judge {
@@ -151,19 +124,30 @@ impl Judge {
         keep.insert(lib.clone());
         let copy = Copy::make(&keep)?;
         for _ in 0..BUILDS_MAX {
-            let instrumented = write(mutants, &copy, &lib, &impossible)?;
-            match build_all(&copy, mutants.subject)? {
+            let instrumented = programs::write(mutants, &copy, &lib, &impossible)?;
+            match programs::build_all(&copy, mutants.subject)? {
                 Ok(programs) => {
-                    let mut judge = Self {
+                    let tests = trace::trace_all(&copy.root, &programs, job_count)?;
+                    let mut reached_by = vec![Vec::new(); mutants.count() as usize];
+                    for (test, known) in tests.iter().enumerate() {
+                        for &number in known.reached.iter().filter(|&&number| number < mutants.count()) {
+                            reached_by[number as usize].push(test as u32);
+                        }
+                    }
+                    return Ok(Self {
                         impossible,
                         count: mutants.count(),
                         root: copy.root,
                         programs,
-                        tests: Vec::new(),
-                        reached_by: vec![Vec::new(); mutants.count() as usize],
-                    };
-                    judge.trace_all(job_count)?;
-                    return Ok(judge);
+                        files: mutants.inner_files(),
+                        places: mutants.places(),
+                        tests,
+                        reached_by,
+                        passed: Mutex::new(BTreeMap::new()),
+                        experience: Experience::default(),
+                        cpus: Places { free: Mutex::new(job_count), is_free: Condvar::new() },
+                        cpu_ms: AtomicU64::new(0),
+                    });
                 }
                 Err(messages) => {
                     let blamed = blame(mutants, &instrumented, &messages)?;
@@ -183,100 +167,37 @@ impl Judge {
         self.count as usize - self.impossible.len()
     }
 
-    /// Runs each test by itself without a mutant: it must succeed, and tells where it comes by.
-    fn trace_all(&mut self, job_count: usize) -> Result<()> {
-        let mut names = Vec::new();
-        for index in 0..self.programs.len() {
-            names.extend(self.names(index)?.into_iter().map(|name| (index, name)));
-        }
-        let results = Mutex::new(Vec::new());
-        side_by_side(job_count, names.len(), |index| {
-            let (program, name) = &names[index];
-            let traced = self.trace(*program, name, index)?;
-            results.lock().expect("no panic").push((index, traced));
-            Ok(true)
-        })?;
-        let mut results = results.into_inner().expect("no panic");
-        results.sort_by_key(|(index, (took, _))| (*took, *index));
-        for (place, (index, (took, reached))) in results.into_iter().enumerate() {
-            let (program, name) = names[index].clone();
-            let is_digest = self.programs[program].run.digests.contains(&name.as_str());
-            self.tests.push(Test { program, name, took, is_digest, found_count: AtomicU32::new(0) });
-            for number in reached.into_iter().filter(|&number| number < self.count) {
-                self.reached_by[number as usize].push(place as u32);
-            }
-        }
-        let all: f64 = self.tests.iter().map(|test| test.took.as_secs_f64()).sum();
-        let reached = self.reached_by.iter().filter(|tests| !tests.is_empty()).count();
-        println!("   {} tests, {all:.1} s one by one, {reached} sites reached", self.tests.len());
-        for test in self.tests.iter().rev().take_while(|test| test.took >= SHORT_MAX) {
-            println!("   {}: {:.1} s", test.name, test.took.as_secs_f64());
-        }
-        Ok(())
+    /// CPU time that all verdicts took.
+    pub(super) fn cpu_time(&self) -> Duration {
+        Duration::from_millis(self.cpu_ms.load(Ordering::Relaxed))
     }
 
-    /// The tests of a program that its run is about and that are not ignored.
-    fn names(&self, program: usize) -> Result<Vec<String>> {
-        let listed = |more: &[&str]| -> Result<BTreeSet<String>> {
-            let mut command = Command::new(&self.programs[program].path);
-            command.args(self.programs[program].run.arguments).args(["--list", "--format", "terse"]);
-            let outcome = process::capture(command.args(more).current_dir(&self.root), TEST_LIMIT)?;
-            let names = outcome.stdout.lines().filter_map(|line| line.strip_suffix(": test"));
-            Ok(names.map(str::to_owned).collect())
-        };
-        let ignored = listed(&["--ignored"])?;
-        Ok(listed(&[])?.difference(&ignored).cloned().collect())
-    }
-
-    fn trace(&self, program: usize, name: &str, index: usize) -> Result<(Duration, BTreeSet<u32>)> {
-        let trace = self.root.with_extension(format!("trace-{index}"));
-        let _ = fs::remove_file(&trace);
-        let mut command = self.command(program, &[name], TEST_LIMIT);
-        let outcome = process::capture(command.env(TRACE, &trace), TEST_LIMIT)?;
-        if !outcome.success() {
-            bail!("{name} fails without a mutant: {}", process::last_lines(&outcome.stdout, 20));
-        }
-        let text = fs::read_to_string(&trace).unwrap_or_default();
-        let _ = fs::remove_file(&trace);
-        Ok((outcome.wall, text.lines().filter_map(|line| line.parse().ok()).collect()))
-    }
-
-    /// A mutant may never end or eat up all memory. So the programs run under limits of CPU time, which a
-    /// loaded machine does not stretch, and of memory; the wall-clock limit is for those that wait.
-    fn command(&self, program: usize, tests: &[&str], cpu_limit: Duration) -> Command {
-        let mut command = Command::new("sh");
-        command
-            .arg("-c")
-            .arg(format!("ulimit -t {}; ulimit -d {MEMORY_KIB}; exec \"$0\" \"$@\"", cpu_limit.as_secs()));
-        command.arg(&self.programs[program].path).args(["--test-threads", "1", "--exact"]).args(tests);
-        command.current_dir(folder_of(&self.root, self.programs[program].run));
-        command
-    }
-
-    /// Puts a mutant to the tests.
-    pub(super) fn judge(&self, number: u32) -> Result<Verdict> {
+    /// Puts a mutant to the tests: to the quick ones, or to all that it has not passed.
+    pub(super) fn judge(&self, number: u32, is_quick: bool) -> Result<Verdict> {
         let reached_by = &self.reached_by[number as usize];
         if reached_by.is_empty() {
             return Ok(Verdict::Unreached);
         }
-        let tests = reached_by.iter().map(|&index| &self.tests[index as usize]);
-        let (digests, tests): (Vec<&Test>, Vec<&Test>) = tests.partition(|test| test.is_digest);
-        let (short, mut long): (Vec<&Test>, Vec<&Test>) =
-            tests.into_iter().partition(|test| test.took < SHORT_MAX);
-        for program in 0..self.programs.len() {
-            let batch: Vec<&Test> = short.iter().copied().filter(|test| test.program == program).collect();
-            if !batch.is_empty()
-                && let Some(found) = self.run(number, &batch)?
-            {
+        let is_digest = |test: &u32| self.tests[*test as usize].is_digest;
+        let (digests, mut left): (Vec<u32>, Vec<u32>) = reached_by.iter().copied().partition(is_digest);
+        let mut passed = self.passed.lock().expect("no panic").remove(&number).unwrap_or_default();
+        left.retain(|test| !passed.contains(test));
+        let (mut batch_max, mut spent) = (FIRST_BATCH, Duration::ZERO);
+        loop {
+            let limit = if is_quick { QUICK.saturating_sub(spent) } else { Duration::MAX };
+            let (batch, price) = self.next_batch(number, &mut left, batch_max, limit);
+            if batch.is_empty() {
+                break;
+            }
+            (batch_max, spent) = (batch_max * BATCH_GROWTH, spent + price);
+            if let Some(found) = self.run(number, &batch)? {
                 return Ok(Verdict::Found(found));
             }
+            passed.extend(batch);
         }
-        long.sort_by_key(|test| test.price());
-        for test in long {
-            if let Some(found) = self.run(number, &[test])? {
-                test.found_count.fetch_add(1, Ordering::Relaxed);
-                return Ok(Verdict::Found(found));
-            }
+        if is_quick && !(left.is_empty() && digests.is_empty()) {
+            self.passed.lock().expect("no panic").insert(number, passed);
+            return Ok(Verdict::Unsure);
         }
         for test in digests {
             if self.run(number, &[test])?.is_some() {
@@ -286,35 +207,84 @@ impl Judge {
         Ok(Verdict::Survived)
     }
 
-    /// Runs tests of one program with a mutant, until one fails. Returns which.
-    fn run(&self, number: u32, tests: &[&Test]) -> Result<Option<String>> {
-        let took: Duration = tests.iter().map(|test| test.took).sum();
-        // Each CPU may work for as long as all the tests took.
-        let cpu_limit = took * SLOWER_MAX * crate::paths::cpu_count() as u32 + CPU_SLACK;
-        let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-        let mut command = self.command(tests[0].program, &names, cpu_limit);
-        let limit = took * SLOWER_MAX + SLACK;
-        let outcome = process::capture_until(command.env(CHOSEN, number.to_string()), limit, has_failed)?;
-        if outcome.success() {
-            return Ok(None);
+    /// Takes the tests that are to run next out of those that are left, with what they take: the best that takes at
+    /// most `limit`, and others of its program, as long as they take less than `batch_max` together.
+    fn next_batch(
+        &self,
+        number: u32,
+        left: &mut Vec<u32>,
+        batch_max: Duration,
+        limit: Duration,
+    ) -> (Vec<u32>, Duration) {
+        let candidate = |&test: &u32| {
+            let known = &self.tests[test as usize];
+            Candidate {
+                test,
+                price: known.price(),
+                is_own: order::is_own(&known.name, &self.files[number as usize]),
+                reach: known.reached.len() as f64 / f64::from(self.count),
+            }
+        };
+        let affordable = left.iter().filter(|&&test| self.tests[test as usize].price() <= limit);
+        let mut candidates: Vec<Candidate> = affordable.map(candidate).collect();
+        self.experience.sort(&mut candidates, self.places[number as usize]);
+        let (mut batch, mut price, mut program) = (Vec::new(), Duration::ZERO, None);
+        for candidate in &candidates {
+            let of = self.tests[candidate.test as usize].program;
+            let fits = price + candidate.price <= batch_max.min(limit);
+            if *program.get_or_insert(of) == of && (batch.is_empty() || fits) {
+                batch.push(candidate.test);
+                price += candidate.price;
+            }
         }
-        let failed = outcome.stdout.lines().find(|line| has_failed(line));
-        let name = failed.and_then(|line| line.split_whitespace().nth(1));
-        // It was ended by a limit, or ended itself.
-        let last = || outcome.stdout.lines().rev().find_map(|line| line.strip_prefix("test "));
-        Ok(Some(name.or_else(last).unwrap_or(self.programs[tests[0].program].run.name).to_owned()))
+        left.retain(|test| !batch.contains(test));
+        (batch, price)
     }
+
+    /// Runs tests of one program with a mutant, until one fails. Returns which.
+    fn run(&self, number: u32, tests: &[u32]) -> Result<Option<String>> {
+        let known = || tests.iter().map(|&test| &self.tests[test as usize]);
+        let took: Duration = known().map(|test| test.took).sum();
+        let cpu: Duration = known().map(|test| test.cpu + CPU_TICK).sum();
+        let cpu_limit = cpu * CPU_SLOWER_MAX + CPU_SLACK;
+        let names: Vec<&str> = known().map(|test| test.name.as_str()).collect();
+        let program = self.tests[tests[0] as usize].program;
+        let mut command = self.programs[program].command(&self.root, &names, cpu_limit);
+        let limit = took * SLOWER_MAX + SLACK;
+        command.env(CHOSEN, number.to_string());
+        let mut place = Some(self.cpus.take());
+        let outcome = process::capture_until(&mut command, limit, has_failed, &mut || place = None)?;
+        drop(place);
+        self.cpu_ms.fetch_add(outcome.cpu.as_millis() as u64, Ordering::Relaxed);
+        let failed = (!outcome.success()).then(|| failed_test(&outcome.stdout));
+        for &test in tests {
+            let name = &self.tests[test as usize].name;
+            let has_found = failed.is_some_and(|failed| failed == Some(name));
+            if has_found || has_passed(&outcome.stdout, name) {
+                self.experience.note(test, self.places[number as usize], has_found);
+            }
+        }
+        Ok(failed.map(|name| name.unwrap_or(self.programs[program].run.name).to_owned()))
+    }
+}
+
+/// The test that failed, or the one in which the program was ended by a limit, or ended itself.
+fn failed_test(stdout: &str) -> Option<&str> {
+    let failed = stdout.lines().find(|line| has_failed(line));
+    let last = || stdout.lines().rev().find(|line| line.starts_with("test ") && line.contains(" ..."));
+    failed.or_else(last)?.strip_prefix("test ")?.split_whitespace().next()
+}
+
+fn has_passed(stdout: &str, test: &str) -> bool {
+    stdout.lines().any(|line| {
+        let rest = line.strip_prefix("test ").and_then(|rest| rest.strip_prefix(test));
+        rest.is_some_and(|rest| rest.starts_with(" ") && rest.trim_end().ends_with("... ok"))
+    })
 }
 
 /// Whether a line of a test program says that a test failed.
 fn has_failed(line: &str) -> bool {
     line.starts_with("test ") && line.trim_end().ends_with("... FAILED")
-}
-
-/// Where `cargo test` starts a program: in its package's folder.
-fn folder_of(root: &Path, run: &Run) -> PathBuf {
-    let package = run.cargo.iter().find_map(|word| word.strip_prefix("ayatori-"));
-    package.map_or_else(|| root.to_owned(), |package| root.join("crates").join(package))
 }
 
 /// Does `work` for 0, 1 … in so many threads, until it says false or fails.
@@ -343,93 +313,9 @@ pub(super) fn side_by_side(
     })
 }
 
-/// Writes the crate with its mutants into the copy.
-fn write(
-    mutants: &Mutants,
-    copy: &Copy,
-    lib: &str,
-    out: &BTreeSet<u32>,
-) -> Result<BTreeMap<String, Instrumented>> {
-    let mut all = BTreeMap::new();
-    for source in &mutants.sources {
-        let number = |index: usize| Some(source.first + index as u32).filter(|number| !out.contains(number));
-        all.insert(source.path.clone(), sites::instrument(&source.text, &source.sites, number));
-    }
-    for (path, instrumented) in &all {
-        let mut text = instrumented.text.clone();
-        if path == lib {
-            text += &module(mutants.count());
-        }
-        write_if_other(&copy.root.join(path), text.as_bytes())?;
-    }
-    if !all.contains_key(lib) {
-        let text = fs::read_to_string(crate::paths::root().join(lib))? + &module(mutants.count());
-        write_if_other(&copy.root.join(lib), text.as_bytes())?;
-    }
-    Ok(all)
-}
-
-/// What cargo makes, or what the compiler says against it.
-type Built<T> = Result<T, Vec<Value>>;
-
-/// Builds the programs of all runs.
-fn build_all(copy: &Copy, subject: &Subject) -> Result<Built<Vec<Program>>> {
-    // A check finds most of what is no Rust, and is several times as quick as a build.
-    let library = format!("ayatori-{}", subject.name);
-    if let Err(messages) = cargo(copy, subject, &["check", "-p", &library, "--lib"])? {
-        return Ok(Err(messages));
-    }
-    let mut programs = Vec::new();
-    for run in subject.runs {
-        let words = [&["test", "--no-run"], run.cargo].concat();
-        match cargo(copy, subject, &words)? {
-            Ok(paths) => programs.extend(paths.into_iter().map(|path| Program { run, path })),
-            Err(messages) => return Ok(Err(messages)),
-        }
-    }
-    Ok(Ok(programs))
-}
-
-/// Runs cargo. Returns the test programs.
-fn cargo(copy: &Copy, subject: &Subject, words: &[&str]) -> Result<Built<Vec<PathBuf>>> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(words).arg("--message-format=json").current_dir(&copy.root);
-    // Some crates are not optimised for a quick build; here they run thousands of times.
-    cargo.args(["--config", &format!("profile.dev.package.ayatori-{}.opt-level=1", subject.name)]);
-    cargo.env("CARGO_TARGET_DIR", &copy.target).env("RUSTFLAGS", "--cap-lints allow");
-    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
-    let outcome = process::capture(&mut cargo, BUILD_LIMIT)?;
-    let messages: Vec<Value> =
-        outcome.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    if outcome.success() {
-        let tests = messages.iter().filter(|message| message["profile"]["test"] == true);
-        return Ok(Ok(tests
-            .filter_map(|message| message["executable"].as_str())
-            .map(PathBuf::from)
-            .collect()));
-    }
-    let is_error = |message: &&Value| message["message"]["level"] == "error";
-    let errors: Vec<Value> =
-        messages.iter().filter(is_error).map(|message| message["message"].clone()).collect();
-    if errors.is_empty() {
-        bail!(
-            "`{}`: {}\n{}",
-            process::line(&cargo),
-            outcome.reason(),
-            process::last_lines(&outcome.stderr, 20)
-        );
-    }
-    Ok(Err(errors))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_module_that_sites_ask_is_rust() {
-        assert!(syn::parse_file(&module(3)).is_ok());
-    }
 
     #[test]
     fn a_failed_test_is_known_by_its_line() {
@@ -437,6 +323,28 @@ mod tests {
         assert!(has_failed("test a::b - should panic ... FAILED"));
         assert!(!has_failed("test a::b ... ok"));
         assert!(!has_failed("test result: FAILED. 1 passed"));
+    }
+
+    #[test]
+    fn the_test_that_failed_is_named_or_the_last_that_began() {
+        let said = "\nrunning 3 tests\ntest a::b ... ok\ntest a::c - should panic ... ok\ntest a::d ... ";
+        assert_eq!(failed_test(said), Some("a::d"));
+        assert_eq!(failed_test(&format!("{said}FAILED\n\nfailures:\n")), Some("a::d"));
+        assert_eq!(failed_test(""), None);
+        assert!(has_passed(said, "a::b") && has_passed(said, "a::c"));
+        assert!(!has_passed(said, "a::d") && !has_passed(said, "a"));
+    }
+
+    #[test]
+    fn a_place_is_free_again_when_what_had_it_waits_or_ends() {
+        let places = Places { free: Mutex::new(1), is_free: Condvar::new() };
+        thread::scope(|scope| {
+            let taken = places.take();
+            let second = scope.spawn(|| drop(places.take()));
+            drop(taken);
+            second.join().unwrap();
+        });
+        assert_eq!(*places.free.lock().unwrap(), 1);
     }
 
     #[test]

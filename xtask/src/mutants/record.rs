@@ -30,12 +30,15 @@ pub(super) enum Word {
     Survived,
     /// No test comes by.
     Unreached,
+    /// The quick tests do not find it, the others have not run: this is no verdict.
+    Unsure,
     /// The compiler refuses it.
     Invalid,
 }
 
 impl Word {
-    const ALL: [Self; 5] = [Self::Found, Self::Changed, Self::Survived, Self::Unreached, Self::Invalid];
+    const ALL: [Self; 6] =
+        [Self::Found, Self::Changed, Self::Survived, Self::Unreached, Self::Unsure, Self::Invalid];
 
     pub(super) fn text(self) -> &'static str {
         match self {
@@ -43,6 +46,7 @@ impl Word {
             Self::Changed => "changed",
             Self::Survived => "survived",
             Self::Unreached => "unreached",
+            Self::Unsure => "unsure",
             Self::Invalid => "invalid",
         }
     }
@@ -55,6 +59,7 @@ impl From<&Verdict> for Word {
             Verdict::Changed => Self::Changed,
             Verdict::Survived => Self::Survived,
             Verdict::Unreached => Self::Unreached,
+            Verdict::Unsure => Self::Unsure,
         }
     }
 }
@@ -104,7 +109,7 @@ impl Record {
     /// Notes a verdict. A reason stays with a mutant that still is not found.
     pub(super) fn set(&mut self, name: &str, word: Word, commit: &str) {
         let earlier = self.entries.remove(name).and_then(|entry| entry.reason);
-        let reason = earlier.filter(|_| matches!(word, Word::Survived | Word::Unreached));
+        let reason = earlier.filter(|_| matches!(word, Word::Survived | Word::Unreached | Word::Unsure));
         self.entries.insert(name.to_owned(), Entry { word, commit: commit.to_owned(), reason });
     }
 

@@ -8,8 +8,8 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, BinOp, Block, Expr, ExprBinary, ExprIf, ExprMatch, ExprRepeat, File, ImplItemFn, Item, ItemFn,
-    Lit, Pat, Stmt, TraitItemFn, Type, UnOp,
+    Attribute, BinOp, Block, Expr, ExprBinary, ExprCall, ExprIf, ExprMatch, ExprRepeat, File, ImplItemFn,
+    Item, ItemFn, Lit, Pat, Stmt, TraitItemFn, Type, UnOp,
 };
 
 /// What is changed.
@@ -248,6 +248,15 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
+    fn visit_expr_call(&mut self, call: &'ast ExprCall) {
+        // How much room a collection begins with is a hint; it grows.
+        let is_hint = matches!(&*call.func, Expr::Path(path)
+            if path.path.segments.last().is_some_and(|segment| segment.ident == "with_capacity"));
+        if !is_hint {
+            visit::visit_expr_call(self, call);
+        }
+    }
+
     fn visit_expr_repeat(&mut self, repeat: &'ast ExprRepeat) {
         self.visit_expr(&repeat.expr);
     }
@@ -426,6 +435,13 @@ mod tests {
                 "constant 6 → 6 + 1",
             ]
         );
+    }
+
+    #[test]
+    fn room_that_a_collection_begins_with_has_no_mutant() {
+        let sites = find("fn f(n: usize) -> Vec<u8> { Vec::with_capacity(n + 1) }").unwrap();
+        assert_eq!(sites.len(), 0);
+        assert_eq!(find("fn f(n: usize) -> Vec<u8> { with(n + 1) }").unwrap().len(), 2);
     }
 
     #[test]
