@@ -325,3 +325,18 @@ impl Communicators {
         context
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_that_are_revoked_early_are_kept_up_to_a_bound() {
+        let mut comms = Communicators::new(ProcessId(0), ProcessId(0), 2);
+        let contexts = (0..EARLY_REVOKED_MAX as u32 + 5).map(|counter| ContextId::new(ProcessId(1), counter));
+        contexts.for_each(|context| comms.revoke_early(context));
+        assert_eq!(comms.early_revoked.len(), EARLY_REVOKED_MAX);
+        let last = ContextId::new(ProcessId(1), EARLY_REVOKED_MAX as u32 + 4);
+        assert!(comms.early_revoked.contains(&last));
+    }
+}

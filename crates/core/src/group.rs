@@ -223,6 +223,13 @@ mod tests {
     }
 
     #[test]
+    fn members_at_equal_distances_take_no_list() {
+        let is_range = |members: &[u32]| matches!(group(members).0, Repr::Range { .. });
+        assert!([&[][..], &[7], &[7, 8], &[3, 5, 7, 9]].into_iter().all(is_range));
+        assert!(![&[9, 2, 5][..], &[5, 3], &[1, 2, 4], &[1, 3, 4]].into_iter().any(is_range));
+    }
+
+    #[test]
     fn set_operations_keep_the_standards_order() {
         let (a, b) = (group(&[5, 1, 3]), group(&[3, 4, 5]));
         assert_eq!(a.union(&b).compare(&group(&[5, 1, 3, 4])), Comparison::Ident);

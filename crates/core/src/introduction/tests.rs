@@ -150,6 +150,20 @@ fn words_out_of_turn_end_it() {
     }
 }
 
+#[test]
+fn bytes_behind_the_last_message_change_nothing() {
+    let mut one = Introduction::new(&table(0, 2));
+    let mut other = Introduction::new(&table(9, 1));
+    one.handle_bytes(&other.poll_transmit());
+    one.accept();
+    other.handle_bytes(&one.poll_transmit());
+    other.accept();
+    let mut last = other.poll_transmit();
+    last.extend([1, 0, 0, 0, READY]);
+    one.handle_bytes(&last);
+    assert_eq!((one.stage(), other.stage()), (Stage::Made, Stage::Made));
+}
+
 proptest! {
     #[test]
     fn parse_undoes_emit(first in 0u32..1 << 30, count in 1u32..20) {

@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(encoded(P::Long, &(-3 as core::ffi::c_long).to_ne_bytes()), [0xff, 0xff, 0xff, 0xfd]);
         assert_eq!(encoded(P::UnsignedLong, &(7 as core::ffi::c_ulong).to_ne_bytes()), [0, 0, 0, 7]);
         assert_eq!(encoded(P::Double, &1.0_f64.to_ne_bytes()), [0x3f, 0xf0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(encoded(P::Long, &(0x0100_0000 as core::ffi::c_long).to_ne_bytes()), [1, 0, 0, 0]);
         let complex = [1.0_f32.to_ne_bytes(), (-2.0_f32).to_ne_bytes()].concat();
         assert_eq!(encoded(P::CFloatComplex, &complex), [0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0]);
         let pair = [&5_i16.to_ne_bytes()[..], &9_i32.to_ne_bytes()].concat();

@@ -67,6 +67,14 @@ mod tests {
     }
 
     #[test]
+    fn a_count_of_units_stands_for_their_bytes() {
+        let (mut fronts, [a, b]) = (Fronts::default(), [Rail(0), Rail(1)]);
+        fronts.begin(a, &UnitsReceived { carrying: Carrying::Units(3), ..units(7, 2, 0) });
+        assert!(!fronts.allow(b, &units(7, 4, 100)));
+        assert!(fronts.allow(b, &units(7, 5, 100)) && fronts.allow(b, &units(7, 1, 100)));
+    }
+
+    #[test]
     fn units_are_taken_by_one_rail_at_a_time() {
         let (mut fronts, [a, b]) = (Fronts::default(), [Rail(0), Rail(1)]);
         fronts.begin(a, &units(7, 2, 150));

@@ -668,6 +668,14 @@ mod tests {
     }
 
     #[test]
+    fn an_eager_message_is_at_most_half_of_what_may_be_under_way_to_be_acknowledged() {
+        let long = RailCapabilities { packet_bytes_max: 1 << 30, ..RailCapabilities::default() };
+        assert_eq!(eager_bytes_max([long; 1].iter(), Some(1 << 29)), 1 << 29, "it needs no acknowledgement");
+        assert_eq!(eager_bytes_max([long; 2].iter(), Some(1 << 29)), stream::STREAM_BYTES_MAX / 2);
+        assert_eq!(eager_bytes_max([long; 2].iter(), Some(1000)), 1000);
+    }
+
+    #[test]
     fn links_of_near_and_far_processes_are_found_and_no_others() {
         let first = 1 << 20;
         let mut links = Links::new(ProcessId(first), TrunkConfig::default(), None);

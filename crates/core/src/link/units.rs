@@ -320,6 +320,12 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_longer_than_a_message_may_be_counts_for_as_much_as_units_may_be() {
+        assert_eq!(whole_lines(1 << 40), 1 << 31);
+        assert_eq!(whole_lines(DATA_HEADER_BYTES), 1);
+    }
+
+    #[test]
     fn of_fixed_shares_each_rail_takes_its_own_when_it_has_room() {
         let part = |(rail, count)| Part { rail: Rail(rail), rest: Run { first: 0, count } };
         let fixed = [(0, 2), (1, 3), (2, 0)].map(part);

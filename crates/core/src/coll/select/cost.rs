@@ -382,6 +382,17 @@ mod tests {
         text
     }
 
+    #[test]
+    fn segments_are_of_whole_pages_from_4_kib_to_1_mib() {
+        let fabric = Fabric { bandwidth_bytes_per_s: 11_000_000_000, ..Fabric::default() };
+        let of = |bytes| {
+            let question = Question { collective: Collective::Bcast, bytes, size: 3, commutative: true };
+            segment_bytes(&question, &fabric)
+        };
+        assert_eq!([of(0), of(1), of(1 << 40)], [4 << 10, 4 << 10, 1 << 20]);
+        assert!(of(10_000_000) > 4 << 10 && of(10_000_000).is_multiple_of(4 << 10));
+    }
+
     /// A changed cost changes choices everywhere, so it is seen in a committed file first.
     #[test]
     fn costs_are_those_of_the_committed_table() {

@@ -166,6 +166,12 @@ fn bad_arguments_are_errors_that_name_the_thing() {
         let made = crate::coll::across::reduce_scatter(pool, at, low, high, counts, &sum, choose);
         assert!(made.is_err(), "{counts:?}");
     }
+    let split = Counts::Each(&[2, 6]);
+    assert_eq!(
+        reduce_scatter(pool, context, Some(low), high, split, &sum, halving).unwrap_err(),
+        Error::Count,
+        "part of an element"
+    );
     let huge = Counts::Uniform(usize::MAX & !3);
     assert_eq!(
         reduce_scatter(pool, context, Some(low), high, huge, &sum, halving).unwrap_err(),

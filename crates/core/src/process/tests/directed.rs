@@ -149,6 +149,18 @@ fn a_message_that_nobody_receives_yet_is_news_and_no_completion() {
 }
 
 #[test]
+fn a_request_that_ends_later_is_a_completion_at_both_sides() {
+    let mut net = pair(getting());
+    let counts = |net: &Net| [0, 1].map(|at| net.nodes[at].0.completion_count());
+    let before = counts(&net);
+    let _send = pending(net.send(0, 1, &[1; 100_000], 0, SendMode::Standard));
+    let (_receive, _) = net.receive(1, 100_000);
+    assert_eq!(counts(&net), before);
+    net.settle();
+    assert_eq!(counts(&net), before.map(|count| count + 1));
+}
+
+#[test]
 fn a_receiver_that_does_not_receive_is_not_overrun() {
     let mut net = pair(getting());
     let mut sends = vec![];

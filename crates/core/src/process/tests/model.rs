@@ -413,6 +413,7 @@ impl Scenario {
         for (process, port) in &self.net.nodes {
             let counts = process.counts();
             assert_eq!((counts.requests, counts.posted, counts.unexpected), (0, 0, 0), "left behind");
+            assert_eq!(counts.operations, 0, "gets and puts left behind");
             assert_eq!(port.registered_count(), 0, "registrations left behind");
         }
         self.check_credit();

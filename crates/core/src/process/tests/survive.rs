@@ -158,6 +158,10 @@ fn shrink_under_deaths(seed: u64) {
     for &at in &live {
         let (agree, bytes) = agrees[at].unwrap();
         let agreed = (error_of(&mut net, at, agree), bytes.to_vec());
+        // Each of those that live has cleared its bit; nobody clears one that is no member's.
+        let flag = u32::from_le_bytes(bytes.try_into().unwrap());
+        let cleared = live.iter().fold(0, |bits, other| bits | 1 << other);
+        assert_eq!((flag & cleared, flag | ((1 << count) - 1)), (0, u32::MAX), "seed {seed} at {at}");
         let (made, request) = shrinks[at].unwrap();
         assert_eq!(error_of(&mut net, at, request), None, "seed {seed} at {at}");
         let made = net.nodes[at].0.comm(made).unwrap();

@@ -281,6 +281,7 @@ fn windows_hold_what_the_model_says_after_each_flush() {
         for (process, port) in &world.net.nodes {
             let counts = process.counts();
             assert_eq!((counts.requests, counts.posted, counts.unexpected), (0, 0, 0), "seed {seed}");
+            assert_eq!(counts.operations, 0, "seed {seed}");
             assert_eq!(port.registered_count(), 0);
         }
     }
