@@ -193,6 +193,10 @@ mod tests {
         let places: Vec<Place> = (0..3).map(|_| buffers.reserve(COMM, 100).unwrap().0).collect();
         assert!(buffers.reserve(COMM, 400).is_err());
         buffers.release(places[1]);
+        // What is left is the middle one's.
+        let room = 100_usize.next_multiple_of(BSEND_OVERHEAD_BYTES);
+        let exhausted = Error::BufferExhausted { needed_bytes: 400 + BSEND_OVERHEAD_BYTES, free_bytes: room };
+        assert_eq!(buffers.reserve(COMM, 400).err(), Some(exhausted));
         assert_eq!(buffers.reserve(COMM, 100).unwrap().0, places[1]);
         assert!(buffers.attach(BufferOwner::Process, Buffer::EMPTY.into()).is_err());
         for place in places {

@@ -192,3 +192,16 @@ impl Data {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_data_without_bytes_is_empty() {
+        for len in 0..3 {
+            let buffer = Buffer::virtual_of(len);
+            assert_eq!([Source::from(buffer).is_empty(), Sink::from(buffer).is_empty()], [len == 0; 2]);
+        }
+    }
+}

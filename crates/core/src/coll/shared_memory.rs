@@ -226,7 +226,7 @@ mod tests {
             lent_lengths(size, Occupancy { ranks_count, cpus_count: 2 }).contains(&len)
         };
         assert!(lent(2, 2, 1 << 30) && lent(4, 4, 64 << 10) && lent(3, 32, 64 << 10));
-        assert!(!lent(2, 2, 8) && !lent(4, 4, 1 << 20) && !lent(7, 7, 64 << 10));
+        assert!(!lent(2, 2, 8) && !lent(4, 4, 1 << 20) && !lent(5, 5, 64 << 10));
     }
 
     #[test]
@@ -247,6 +247,7 @@ mod tests {
         // 8,200 B are eighths of lines: eight elements are 1,025 lines, which an area of 64 KiB lacks.
         assert!(operand_fits(8200, 7 * 8200, occupancy));
         assert!(!operand_fits(8200, 8 * 8200, occupancy));
+        assert!(operand_fits(16_400, 64 << 10, occupancy), "whole");
         assert!(operand_fits(8192, 64 << 20, occupancy) && operand_fits(8, 64 << 20, occupancy));
     }
 

@@ -148,7 +148,7 @@ mod tests {
         let list = int.indexed([(1, 4), (2, 20), (1, 40)]).unwrap();
         let structure = Layout::structure([(1, 0, &int), (2, 8, &column), (1, 100, &list)]).unwrap();
         let joined = int.resized(-4, 4).unwrap();
-        let mut all = Vec::from([int, column, list, structure, joined]);
+        let mut all = Vec::from([int, column, list, structure, joined, Layout::bytes(1)]);
         for layout in all.clone() {
             all.push(layout.resized(0, layout.extent() + 7).unwrap());
             all.push(layout.contiguous(3).unwrap());

@@ -300,6 +300,8 @@ fn partitioned_calls_out_of_place_are_refused() {
     assert_eq!(process.parrived(receiver, 3), Ok(true), "nothing is awaited yet");
     assert!(matches!(process.parrived(receiver, 4), Err(Error::Argument(_))));
     assert_eq!(process.pready(port, receiver, 0), Err(Error::Request));
+    process.start(port, receiver).unwrap();
+    assert_eq!(process.parrived(receiver, 3), Ok(false), "the sender is not known yet");
 }
 
 #[test]

@@ -19,6 +19,14 @@ struct Stranger {
     rails: [RailCapabilities; 1],
     header: Vec<u8>,
     payload_bytes: usize,
+    /// The header of the last packet that was sent.
+    answer: Vec<u8>,
+}
+
+impl Stranger {
+    fn new(rail: RailCapabilities, payload_bytes: usize) -> Self {
+        Self { rails: [rail], header: Vec::new(), payload_bytes, answer: Vec::new() }
+    }
 }
 
 impl Device for Stranger {
@@ -28,7 +36,8 @@ impl Device for Stranger {
     fn rails_to(&self, _: ProcessId) -> RailSet {
         RailSet::one(Rail(0))
     }
-    fn send(&mut self, _: Rail, _: ProcessId, _: &[u8], _: Payload<'_>) -> Result<(), Full> {
+    fn send(&mut self, _: Rail, _: ProcessId, header: &[u8], _: Payload<'_>) -> Result<(), Full> {
+        self.answer = header.to_vec();
         Ok(())
     }
     fn poll(&mut self) -> Option<Event> {
@@ -49,7 +58,7 @@ fn take_until_refused(
     bytes: usize,
     packets: impl Iterator<Item = Vec<u8>>,
 ) -> (u32, &'static str) {
-    let mut device = Stranger { rails: [rail], header: Vec::new(), payload_bytes: bytes };
+    let mut device = Stranger::new(rail, bytes);
     let mut process = Process::new(ProcessId(0), 2, Config::default());
     for (count, header) in (0..).zip(packets) {
         device.header = header;
@@ -169,7 +178,7 @@ fn a_send_that_is_held_back_can_be_cancelled() {
 
 #[test]
 fn an_end_of_a_message_that_is_still_being_sent_is_refused() {
-    let mut device = Stranger { rails: [RailCapabilities::default()], header: Vec::new(), payload_bytes: 0 };
+    let mut device = Stranger::new(RailCapabilities::default(), 0);
     let mut process = Process::new(ProcessId(0), 2, Config::default());
     let buffer = Buffer::virtual_of(1 << 20);
     let sent = process.isend(&mut device, CommId::WORLD, buffer, 1, 7, SendMode::Standard).unwrap();
@@ -188,4 +197,43 @@ fn an_end_of_a_message_that_is_still_being_sent_is_refused() {
         event => panic!("{event:?}"),
     };
     assert_eq!(what, "FIN for a request that waits for none");
+}
+
+/// A fragment that begins or ends behind the message would be written behind the receive's memory.
+#[test]
+fn a_fragment_outside_of_its_message_is_refused() {
+    const BYTES: u64 = 100_000;
+    for (offset, comes_in_parts) in
+        [(BYTES - 999, false), (BYTES - 999, true), (u64::MAX - 10, false), (u64::MAX - 10, true)]
+    {
+        let mut device = Stranger::new(RailCapabilities::default(), 1000);
+        let mut process = Process::new(ProcessId(0), 2, Config::default());
+        let (buffer, _) = memory(vec![0; BYTES as usize]);
+        let (from, tag) = (Source::Rank(1), TagSelector::Any);
+        let _ = process.irecv(&mut device, CommId::WORLD, buffer, from, tag).unwrap();
+        let (envelope, sender) = (ENVELOPE, RequestId::from_bits(9));
+        let keys = Keys::default();
+        let rts = Header::Rts { envelope, sender, length: BYTES, keys, offers_packets: false };
+        let incoming = || Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
+        device.header = rts.emit(Prefix { credits: 0, sequence: 0 }).as_slice().to_vec();
+        process.handle_event(&mut device, Event::Packet(incoming()));
+        while process.poll_transmit(&mut device) {}
+        let Ok((_, Header::Cts { receiver, .. }, _)) = crate::wire::parse(&device.answer) else {
+            panic!("it asks for packets")
+        };
+        for (sequence, offset) in [(1, BYTES - 1000), (2, offset)] {
+            assert_eq!(process.poll_event(), None);
+            let data = Header::Data { receiver, offset };
+            device.header = data.emit(Prefix { credits: 0, sequence }).as_slice().to_vec();
+            if comes_in_parts {
+                process.handle_event(&mut device, Event::Front(incoming(), 1000));
+            }
+            process.handle_event(&mut device, Event::Packet(incoming()));
+        }
+        let event = process.poll_event();
+        let Some(ProcessEvent::PeerLost(_, Error::PeerMisbehaved { what, .. })) = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(what, "data outside the message");
+    }
 }

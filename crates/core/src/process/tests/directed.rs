@@ -161,6 +161,30 @@ fn a_request_that_ends_later_is_a_completion_at_both_sides() {
 }
 
 #[test]
+fn a_receive_that_ends_is_counted_and_so_is_its_failure() {
+    let mut net = pair(getting());
+    for (sent, room, fails) in [(4, 4, false), (8, 4, true), (100_000, 100_000, false), (100_000, 50, true)] {
+        let (receive, _) = net.receive(1, room);
+        let counts = |net: &Net| (net.nodes[1].0.completion_count(), net.nodes[1].0.failure_count());
+        let before = counts(&net);
+        let _ = net.send(0, 1, &vec![1; sent], 0, SendMode::Standard);
+        net.settle();
+        assert_eq!(counts(&net), (before.0 + 1, before.1 + u64::from(fails)), "{sent} bytes to {room}");
+        let error = net.nodes[1].0.take(pending(receive)).unwrap().unwrap().error;
+        assert_eq!(error.is_some(), fails);
+    }
+}
+
+#[test]
+fn a_persistent_receive_from_nobody_there_is_refused_when_it_is_made() {
+    let mut net = pair(getting());
+    let process = &mut net.nodes[0].0;
+    let made = process.recv_init(CommId::WORLD, Buffer::EMPTY, Source::Rank(2), TagSelector::Any);
+    assert_eq!(made, Err(Error::Rank { rank: 2, size: 2 }));
+    assert_eq!(process.counts().requests, 0);
+}
+
+#[test]
 fn a_receiver_that_does_not_receive_is_not_overrun() {
     let mut net = pair(getting());
     let mut sends = vec![];

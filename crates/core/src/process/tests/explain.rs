@@ -51,6 +51,8 @@ fn a_receive_waits_for_a_message_and_the_message_that_is_there_is_told() {
     let (to, from) = (&told.links[0], &sender.0.explain().links[0]);
     assert_eq!((to.received_count, from.received_count), (from.sent_count, to.sent_count));
     assert_eq!((to.peer, from.peer), (ProcessId(1), ProcessId(0)));
+    let sums = [sender, receiver].map(|node| node.0.packet_counts());
+    assert_eq!(sums, [[3, 0, 0], [0, 3, 0]]);
 }
 
 #[test]

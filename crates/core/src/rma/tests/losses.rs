@@ -93,6 +93,20 @@ fn a_request_for_locks_that_fails_leaves_none_held() {
 }
 
 #[test]
+fn an_accumulate_that_is_not_defined_is_refused_at_its_origin() {
+    let mut net = windows(2);
+    let (source, _) = memory(vec![1; 8]);
+    let (process, port) = &mut net.nodes[0];
+    let what = (Operation::Sum, Predefined::Byte);
+    for target in [0, 1] {
+        let to = (WINDOW, target, place(1));
+        let posted = process.windows().accumulate(port, to, (Some(source.into()), None), what, true);
+        assert_eq!(posted, Err(Error::Op));
+    }
+    assert_eq!(process.packet_counts(), [0; 3]);
+}
+
+#[test]
 fn a_read_of_a_lost_window_leaves_no_request() {
     let mut net = windows(2);
     let (process, port) = &mut net.nodes[0];

@@ -265,6 +265,20 @@ fn first_violation(fault: Fault) -> Option<(u64, String)> {
 }
 
 #[test]
+fn a_coordinator_waits_for_all_others_and_they_for_it() {
+    let waits = |me: u32, failed: &[u32]| {
+        let mut machine = Agreements::new(me, 4, failed.iter().copied());
+        assert_eq!(machine.awaited().next(), None);
+        let (value, context) = ([u64::MAX; VALUE_WORDS], ContextId::WORLD);
+        let call = Call { id: 0, value, acked: Vec::new(), lives_from: None, context };
+        machine.call(call, &mut Outputs::default());
+        machine.awaited().collect::<Vec<_>>()
+    };
+    assert_eq!([waits(0, &[]), waits(2, &[])], [[1, 2, 3].to_vec(), [0].to_vec()]);
+    assert_eq!([waits(1, &[0, 3]), waits(2, &[0])], [[2].to_vec(), [1].to_vec()]);
+}
+
+#[test]
 fn members_agree_whoever_fails_and_whenever() {
     if let Some((seed, what)) = first_violation(Fault::None) {
         panic!("seed {seed}: {what}");
