@@ -166,7 +166,7 @@ mod tests {
     use super::is_closing;
 
     #[test]
-    fn every_runners_closing_line_is_kept_and_a_tests_own_line_is_not() {
+    fn closing_lines_of_runners_are_kept_and_of_tests_are_not() {
         assert!(is_closing("test result: ok. 11 passed; 0 failed; 0 ignored"));
         assert!(is_closing("conformance c on ayatori: 60 passed, 0 failed, 0 skipped"));
         assert!(is_closing("== clippy: ok, 12 s"));

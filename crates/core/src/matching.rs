@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn unexpected_messages_are_found_in_order_of_arrival_by_every_selector() {
+    fn every_selector_finds_unexpected_messages_in_arrival_order() {
         let mut unexpected = Unexpected::new();
         let first = unexpected.add(&envelope(1, 5), 0);
         unexpected.add(&envelope(2, 5), 1);

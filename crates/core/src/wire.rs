@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_added_in_the_order_of_their_rails_as_long_as_there_is_room() {
+    fn keys_are_added_in_rail_order_while_there_is_room() {
         let mut keys = Keys::default();
         let mut push = |rail| keys.push(Rail(rail), RemoteKey { words: [rail.into(), 0] });
         assert_eq!([3, 3, 2, 5, 7].map(&mut push), [true, false, false, true, true]);

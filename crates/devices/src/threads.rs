@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_parked_at_a_descriptor_wakes_by_the_descriptor_or_by_a_word() {
+    fn parked_thread_wakes_by_its_descriptor_or_its_word() {
         let (ready, writing) = rustix::pipe::pipe().unwrap();
         let parker = Arc::new(Parker::at_descriptor(ready).unwrap());
         let begin = Instant::now();

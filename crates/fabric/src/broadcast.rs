@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_frames_and_turns_are_those_of_broadcasts_followed_one_by_one() {
+    fn counted_frames_and_turns_match_broadcasts_followed_singly() {
         for (topology, options) in [
             ("kind = \"torus\"\nextents = [4, 4]", ""),
             ("kind = \"complete\"\nswitches = 5", ""),

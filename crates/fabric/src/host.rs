@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn with_host_tagging_each_other_host_has_a_route_on_the_pairs_vlan() {
+    fn host_tagging_routes_each_host_over_the_pairs_vlan() {
         let mut plan = two_switches_and_four_hosts();
         assert!(!interfaces(&plan, &plan.hosts[0]).text.contains("route replace"));
         plan.tagging = Tagging::Host;

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn up_to_the_branch_count_and_without_one_the_launcher_starts_all() {
+    fn launcher_starts_all_up_to_the_branch_count_and_without_one() {
         for (hosts_count, count) in [(32, 32), (100, 0), (100, 1)] {
             let tree = divided(hosts_count, count);
             assert!(tree.len() == hosts_count && tree.iter().all(|branch| branch.branches.is_empty()));

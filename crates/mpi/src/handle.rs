@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn null_foreign_freed_and_invented_handles_are_refused_with_the_kinds_class() {
+    fn invalid_handles_are_refused_with_the_class_of_their_kind() {
         let mut comms = Table::<MPI_Comm, u32>::new();
         let mut groups = Table::<MPI_Group, u32>::new();
         let (comm, group) = (comms.insert(1).unwrap(), groups.insert(2).unwrap());

@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ethernet_machines_carry_traffic_and_say_what_is_not_modelled() {
+    fn ethernet_machines_carry_traffic_and_name_what_is_unmodelled() {
         for name in ["supernova.toml", "misc.toml"] {
             let Simulated { mut network, notes } = simulate(&load(name), NoProbe).unwrap();
             let setup = Setup::blocks(&network, 1);

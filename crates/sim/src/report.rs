@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_there_and_then_one_back_are_limited_by_the_rate_of_nics() {
+    fn ping_pong_is_limited_by_the_rate_of_nics() {
         let mut network = nsim_torus(&[4, 4], NoProbe).unwrap();
         for (from, to) in [(NicId(0), NicId(1)), (NicId(1), NicId(0))] {
             let bytes = 4_000_000;

@@ -198,7 +198,7 @@ mod tests {
 
     /// One that had found the folder just before it was renamed made its file in it while it was removed.
     #[test]
-    fn processes_that_come_to_the_end_together_do_not_hinder_the_removal() {
+    fn processes_that_end_together_do_not_hinder_the_removal() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out.csv");
         for _ in 0..1_000 {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_while_a_rank_computes_is_measured_in_every_progress_mode() {
+    fn progress_during_computation_is_measured_in_every_mode() {
         let cases = cases(&["overlap".to_owned()], &[], true);
         let modes: Vec<_> = cases.iter().map(|case| case.progress).collect();
         assert_eq!(modes, [None, Some("inline"), Some("offload")]);

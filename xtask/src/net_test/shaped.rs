@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_blamed_only_where_raw_sockets_miss_the_target_too() {
+    fn machine_is_blamed_only_if_raw_sockets_miss_the_target_too() {
         assert_eq!(blame(97.0, 97.0), "");
         let blamed = blame(85.96, 97.0);
         assert!(

@@ -130,7 +130,7 @@ fn an_agent_that_dies_is_named_with_its_host_at_every_level() {
 }
 
 #[test]
-fn a_job_that_survives_goes_on_without_the_hosts_behind_a_lost_one() {
+fn surviving_job_goes_on_without_hosts_behind_a_lost_one() {
     let mark = mark("survives");
     let mut child = sleepers(&mark, &["--survive"]);
     kill_agent(agents(&mark)[1]);
@@ -170,7 +170,7 @@ fn a_host_that_cannot_reach_the_next_says_how_to_do_without() {
 }
 
 #[test]
-fn ssh_starts_agents_from_agents_beyond_32_hosts_and_other_commands_do_not() {
+fn only_ssh_starts_agents_from_agents_beyond_32_hosts() {
     let hosts: Vec<String> = (0..33).map(|host| format!("h{host}")).collect();
     let dry = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ayatori"));

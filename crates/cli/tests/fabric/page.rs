@@ -23,7 +23,7 @@ fn picture(name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_vlans_tree_and_the_routes_of_two_hosts_are_shown_on_hover_and_click() {
+fn hover_shows_a_vlans_tree_and_clicks_show_routes() {
     let Some(program) = installed() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut browser = Browser::open(program, &shown("lab-torus.toml", folder.path(), &[]));

@@ -111,7 +111,7 @@ fn differing(one: &std::path::Path, other: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn files_of_a_repaired_plan_differ_only_for_the_switches_that_change() {
+fn files_of_a_repaired_plan_differ_only_for_changed_switches() {
     let folder = tempfile::tempdir().unwrap();
     let [whole, repaired] = ["whole", "repaired"].map(|name| folder.path().join(name));
     let write = |out: &Path, more: &[&str]| {
@@ -151,7 +151,7 @@ fn a_file_that_cannot_be_read_does_not_silence_the_others() {
 }
 
 #[test]
-fn files_of_an_earlier_plan_are_named_and_pruned_and_nothing_else_is() {
+fn only_files_of_an_earlier_plan_are_named_and_pruned() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let plan = |file: &str, more: &[&str]| {

@@ -144,7 +144,7 @@ const APPLY_HOST: &str = "test ! -e \"$SITE/$HOST.off\" && cp \"$FILE\" \"$SITE/
     && cp \"$PRIME\" \"$SITE/taken/$HOST.prime\"";
 
 #[test]
-fn every_link_and_switch_has_a_folder_with_what_changes_and_in_which_order() {
+fn every_link_and_switch_has_a_folder_of_ordered_changes() {
     let site = Site::new();
     let lines = site.repairs();
     let failures = lines.lines().filter(|line| !line.starts_with(' ')).count();
@@ -316,7 +316,7 @@ fn a_switch_that_refuses_is_tried_again_and_then_held() {
 }
 
 #[test]
-fn a_change_that_fails_in_the_middle_is_taken_back_when_the_cable_is_back() {
+fn half_applied_change_is_reverted_when_the_cable_is_back() {
     let site = Site::new();
     site.repairs();
     fs::rename(site.path("shown"), site.path("back")).unwrap();

@@ -125,7 +125,7 @@ fn a_continued_plan_is_simulated_as_written() {
 }
 
 #[test]
-fn a_plan_of_another_machine_is_refused_with_the_first_difference() {
+fn plan_of_another_machine_is_refused_with_first_difference() {
     let continued = Continued::new();
     let refusal = |machine: &str, words: &[&str]| {
         std::fs::write(continued.path("m.toml"), machine).unwrap();

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_appended_part_brings_its_memory_its_edges_and_its_operation() {
+    fn appended_part_brings_its_memory_edges_and_operation() {
         let mut pool = Pool::default();
         let part = used(&mut pool, 100);
         let mut builder = Builder::new(&mut pool, false);

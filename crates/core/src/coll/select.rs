@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_names_the_choice_the_rejected_and_the_thresholds() {
+    fn explanation_names_choice_rejected_and_thresholds() {
         let fabric = Fabric::default();
         let text = explain(&question(Collective::Bcast, 64 << 10, 6), &fabric);
         assert!(text.starts_with("bcast of 64 KiB among 6 processes: "), "{text}");

@@ -78,7 +78,7 @@ fn snapshot() -> Snapshot {
 }
 
 #[test]
-fn a_snapshot_survives_the_way_and_cut_short_or_longer_is_refused() {
+fn snapshot_round_trips_and_any_other_length_is_refused() {
     let bytes = snapshot().to_bytes();
     assert_eq!(Snapshot::from_bytes(&bytes), Some(snapshot()));
     for cut in 0..bytes.len() {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn much_data_many_packets_and_the_asked_for_are_acknowledged_at_once() {
+    fn much_data_many_packets_and_requests_are_acknowledged_at_once() {
         for (packets, bytes, ack_now) in [(1, ACK_BYTES, false), (ACK_PACKETS, 1, false), (1, 1, true)] {
             let mut arrived = Arrived::new();
             (1..=packets).for_each(|number| arrived.note(number, bytes, ack_now, NOW));

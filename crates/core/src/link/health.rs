@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_known_patience_ends_at_half_the_time_for_the_peer() {
+    fn without_information_patience_ends_at_half_the_peer_timeout() {
         assert!(!after(4_999, None, None));
         assert!(after(5_000, None, None));
     }

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_measured_rail_holds_what_the_device_queues_too() {
+    fn window_of_a_measured_rail_includes_the_device_queue() {
         let window_bytes = |queue_bytes, rate_mb_per_s: u64| {
             let capabilities = RailCapabilities { queue_bytes, ..RailCapabilities::default() };
             let mut rail = RailState::new(Rail(0), &capabilities);
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubted_rail_is_measured_with_what_its_window_holds_whatever_the_pieces() {
+    fn doubted_rail_is_measured_with_a_full_window_of_any_pieces() {
         let header = FRAGMENT_HEADER_BYTES as u64;
         for piece in [40, 1_400, 8 << 10, 12 << 10, (16 << 10) - header, 16 << 10, 24 << 10, 64 << 10] {
             for is_put in [false, true] {

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rail_measured_long_ago_is_doubted_while_others_work_and_one_piece_tells() {
+    fn old_measurement_is_doubted_until_one_piece_renews_it() {
         let (said, bytes) = (1_000_000_000, 64 << 10);
         let mut meter = RateMeter::new(said, 1_000_000);
         meter.on_idle_end(Instant(1_000_000));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_round_trip_is_doubted_while_others_work_and_the_next_one_counts() {
+    fn long_round_trip_is_doubted_while_others_work_next_one_counts() {
         let mut meter = RateMeter::new(7_000, 10);
         meter.on_round_trip(Duration(800));
         (0..3).for_each(|_| meter.on_others_busy(DOUBTED_AFTER));

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_is_waited_for_only_if_the_others_are_not_worth_it() {
+    fn sender_waits_for_a_full_window_only_if_others_are_slower() {
         let mut views = [view(0, 2000), view(1, 500)];
         (views[0].outstanding_bytes, views[0].window_bytes) = (1 << 20, 1 << 20);
         assert_eq!(choose(&views, 64 << 10, 64 << 20), Some(Rail(1)));

@@ -566,7 +566,7 @@ mod tests {
     use crate::device::RailCapabilities;
 
     #[test]
-    fn a_short_packet_goes_by_the_rail_that_delivers_it_first_of_those_that_work_and_take_it() {
+    fn short_packet_takes_the_working_rail_that_delivers_it_first() {
         let latencies_us = [30, 10, 20];
         let rail = |(number, latency_us): (u8, u64)| {
             let latency_ps = latency_us * 1_000_000;

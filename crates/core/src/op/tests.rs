@@ -69,7 +69,7 @@ fn narrow(bits: i128, bytes: usize, signed: bool) -> i128 {
 }
 
 #[test]
-fn integer_operations_agree_with_128_bit_arithmetic_on_every_integer_type() {
+fn integer_operations_agree_with_128_bit_arithmetic() {
     let mut random = Random(7);
     for &datatype in Predefined::ALL {
         let Element::Number(number) = datatype.element() else { continue };
@@ -261,7 +261,7 @@ fn double_int(value: f64, index: i32) -> Vec<u8> {
 }
 
 #[test]
-fn minloc_and_maxloc_take_the_lower_index_of_equal_values_and_leave_padding_alone() {
+fn minloc_and_maxloc_take_the_lower_index_and_keep_padding() {
     for (operation, a, b, expected) in [
         (Operation::Minloc, (1.0, 5), (2.0, 3), (1.0, 5)),
         (Operation::Minloc, (2.0, 5), (1.0, 3), (1.0, 3)),
@@ -308,7 +308,7 @@ fn minloc_works_in_each_pair_types_own_layout() {
 }
 
 #[test]
-fn every_defined_pair_of_operation_and_type_has_a_kernel_and_no_other() {
+fn exactly_the_defined_operation_type_pairs_have_a_kernel() {
     for &operation in Operation::ALL {
         for &datatype in Predefined::ALL {
             let reducer = Reducer::for_accumulate(operation, datatype);

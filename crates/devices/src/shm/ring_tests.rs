@@ -149,7 +149,7 @@ fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
 }
 
 #[test]
-fn a_packet_in_a_pair_skips_an_odd_slot_and_needs_room_for_all_of_it() {
+fn paired_packet_skips_an_odd_slot_and_needs_full_room() {
     let ring = ring(4, [16, 0]);
     let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
     sender.push(&[1; 8], [&[], &[]]).unwrap();
@@ -202,7 +202,7 @@ fn a_count_no_correct_peer_writes_gives_no_room() {
 }
 
 #[test]
-fn a_packet_in_pieces_is_announced_once_and_seen_as_far_as_it_is_written() {
+fn packet_in_pieces_is_announced_once_and_read_as_written() {
     let ring = ring(4, [2048, 0]);
     let mut receiver = Receiver::new(ring);
     let filled = &ring.counts.filled.0[NEAR];

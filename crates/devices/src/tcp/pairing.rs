@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_of_one_network_find_each_other_whatever_their_order() {
+    fn interfaces_of_one_network_pair_in_any_order() {
         let a = endpoints(&[("e1", &["10.1.0.1/24"]), ("e2", &["10.2.0.1/24"])]);
         let b = endpoints(&[("x", &["10.2.0.2/24"]), ("y", &["10.1.0.2/24"])]);
         assert_eq!(first(&plan(&a, &b)), [Some(1), Some(0)]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_side_with_more_ports_uses_each_once_and_the_other_its_own_more_often() {
+    fn side_with_more_ports_uses_each_once_the_other_reuses_its_own() {
         let a = endpoints(&[("e1", &["10.0.0.1/24"]), ("e2", &["10.0.0.2/24"])]);
         let b = endpoints(&[("e1", &["10.0.0.9/24"])]);
         assert_eq!(first(&plan(&a, &b)), [Some(0), Some(0)]);

@@ -77,7 +77,7 @@ fn a_link_that_carries_nothing_is_written_and_read_back() {
 
 /// What stood on every port before, then what the dialect writes: nothing of the old may be left.
 #[test]
-fn a_vlan_of_an_earlier_configuration_is_taken_off_every_planned_port() {
+fn vlan_of_an_earlier_configuration_leaves_every_planned_port() {
     let with_commands = with_running_config()
         // OpenWrt's and SONiC's scripts remove what stood there; ArubaOS-Switch says that it cannot.
         .filter(|dialect| {
@@ -123,7 +123,7 @@ fn the_newer_dells_configuration_is_read_back_too() {
 }
 
 #[test]
-fn a_change_of_any_membership_is_named_with_switch_port_and_vlan() {
+fn changed_membership_is_named_with_switch_port_and_vlan() {
     for dialect in with_running_config() {
         let plan = example(dialect, None);
         let folder = collected(dialect, &plan);
@@ -198,7 +198,7 @@ fn mstp_is_read_back_as_the_plan_and_every_difference_is_named() {
 }
 
 #[test]
-fn mstp_after_a_plan_without_turns_the_spanning_tree_on_and_back() {
+fn mstp_after_a_plan_without_it_turns_the_spanning_tree_on() {
     for dialect in with_mstp().filter(|dialect| dialect.name() != "json") {
         let (off, on) = (example(dialect, None), mstp_example(dialect));
         for (before, after) in [(&off, &on), (&on, &off)] {
@@ -290,7 +290,7 @@ fn each_kind_of_wrong_membership_has_its_words() {
 }
 
 #[test]
-fn a_switch_without_state_and_a_port_that_nobody_planned_are_named() {
+fn switch_without_state_and_unplanned_port_are_named() {
     let plan = bridge_plan();
     let mut states = bridge_states(&plan);
     states.remove("right");
@@ -324,7 +324,7 @@ fn full_table(plan: &Plan, switch: SwitchId) -> Vec<TableEntry> {
 }
 
 #[test]
-fn unknown_and_misplaced_addresses_are_told_also_without_described_addresses() {
+fn unknown_and_misplaced_addresses_need_no_described_ones() {
     for has_addresses in [true, false] {
         let mut plan = bridge_plan();
         if !has_addresses {
@@ -489,7 +489,7 @@ fn openwrts_script_deletes_every_vlan_before_it_merges() {
 }
 
 #[test]
-fn arubas_file_says_that_it_leaves_vlans_and_refuses_a_port_without_any() {
+fn aruba_says_it_keeps_vlans_and_refuses_a_port_without_any() {
     let dialect = by_name("aruba-os-s").unwrap();
     let mut plan = example(dialect, None);
     let text = dialect.emit(&plan, SwitchId(0)).unwrap().files.remove(0).text;

@@ -123,7 +123,7 @@ fn the_only_cabled_nic_of_a_bond_is_no_bond() {
 }
 
 #[test]
-fn generated_hosts_fill_switches_as_in_figure_2_and_links_take_the_last_ports() {
+fn generated_hosts_fill_switches_and_links_take_the_last_ports() {
     let machine = read(GENERATED);
     let counts = machine.attachment_counts();
     assert_eq!(counts, [28, 28, 28, 28, 28, 28, 28, 29]);

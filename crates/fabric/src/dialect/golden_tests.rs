@@ -88,7 +88,7 @@ fn golden_every_dialect_writes_what_was_reviewed() {
 }
 
 #[test]
-fn golden_mstp_is_written_by_makes_that_have_it_and_refused_by_others() {
+fn golden_mstp_is_written_only_by_makes_that_have_it() {
     for dialect in ALL {
         let written = dialect.emit(&mstp_example(*dialect), SwitchId(0));
         match written {
@@ -141,7 +141,7 @@ fn every_dialect_has_its_row_and_every_row_its_dialect() {
 }
 
 #[test]
-fn dialects_with_one_untagged_vlan_refuse_several_and_say_what_to_do() {
+fn dialects_with_one_untagged_vlan_refuse_several_with_advice() {
     for dialect in ALL.iter().filter(|dialect| !dialect.capabilities().many_untagged_vlans_per_port) {
         let mut plan = two_switches_and_four_hosts();
         plan.switches[0].dialect = dialect.name().into();
@@ -215,7 +215,7 @@ fn every_file_of_commands_saves_itself_for_the_next_start() {
 
 /// The script against a database in a file, and a `config` that writes down what it is asked.
 #[test]
-fn sonics_script_removes_what_the_plan_does_not_have_on_its_ports() {
+fn sonics_script_removes_unplanned_vlans_from_planned_ports() {
     use std::os::unix::fs::PermissionsExt as _;
     let dialect = super::by_name("sonic").unwrap();
     let files = dialect.emit(&example(dialect, None), SwitchId(0)).unwrap().files;

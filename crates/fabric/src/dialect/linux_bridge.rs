@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_name_that_linux_cannot_have_is_refused_with_what_to_do() {
+    fn port_name_that_linux_cannot_have_is_refused_with_advice() {
         let mut plan = crate::plan::two_switches_and_four_hosts();
         let refusal = LinuxBridge.emit(&plan, SwitchId(0)).unwrap_err();
         assert!(refusal.to_string().contains("\"1/g1\" cannot be the name"), "{refusal}");

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dragonflys_groups_are_circles_apart_with_their_switches_inside() {
+    fn dragonfly_groups_are_disjoint_circles_of_their_switches() {
         let (_, layout) = drawn("kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9");
         assert_eq!(layout.groups.len(), 9);
         let far = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).hypot(a.1 - b.1);

@@ -144,7 +144,7 @@ fn channels_of_a_ring_are_chosen_at_the_wrap_or_on_entry() {
 }
 
 #[test]
-fn without_the_dateline_a_torus_can_deadlock_and_the_cycle_is_a_ring() {
+fn torus_without_dateline_can_deadlock_in_a_ring() {
     let topology = torus(&[5, 4]);
     let method = Method::DimensionOrder { dateline: Dateline::Off, tie: TieRule::Up };
     let Verdict::Cycle(cycle) = verdict(method, &topology) else { panic!("no cycle found") };
@@ -245,7 +245,7 @@ fn random_graph(seed: u64) -> Topology {
 }
 
 #[test]
-fn up_down_never_deadlocks_and_reaches_everything_on_random_graphs() {
+fn up_down_never_deadlocks_and_connects_random_graphs() {
     for seed in 0..500 {
         let verdict = verdict(Method::UpDown { root: None }, &random_graph(seed));
         assert!(verdict.is_free(), "seed {seed}: {verdict:?}");

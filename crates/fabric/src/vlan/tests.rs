@@ -115,7 +115,7 @@ fn count(topology: &str, options: &str) -> (usize, bool) {
 }
 
 #[test]
-fn dimension_order_needs_as_many_vlans_as_lines_of_its_first_dimension() {
+fn dimension_order_needs_a_vlan_per_line_of_its_first_dimension() {
     let dimension_order = |order: &str| format!("routing = \"dimension-order\"\ndimension_order = {order}");
     let cases = [
         // Long dimension first: half of the paper's four.
@@ -151,7 +151,7 @@ fn no_wrap_transit_breaks_the_cycles_of_rings_and_tori() {
 }
 
 #[test]
-fn minimal_rings_of_five_and_more_can_deadlock_and_the_cycle_is_shown_with_a_way_out() {
+fn minimal_rings_of_five_or_more_can_deadlock_with_advice() {
     for switches in [5, 6, 8] {
         let topology = format!("kind = \"ring\"\nswitches = {switches}");
         let plan = bare(&topology, "routing = \"minimal\"");
@@ -194,7 +194,7 @@ fn fewest_finds_the_fewest() {
 }
 
 #[test]
-fn host_tagged_plans_need_fewer_vlans_and_go_back_the_way_they_came() {
+fn host_tagged_plans_need_fewer_vlans_and_are_symmetric() {
     for (topology, vlans_max) in [
         ("kind = \"complete\"\nswitches = 4", 3),
         ("kind = \"complete\"\nswitches = 8", 6),

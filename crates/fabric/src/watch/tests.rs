@@ -78,7 +78,7 @@ fn told(actions: &[Action]) -> Vec<&str> {
 }
 
 #[test]
-fn a_cut_cable_is_repaired_after_two_rounds_and_restored_after_five() {
+fn cut_cable_is_repaired_after_two_rounds_restored_after_five() {
     let (_, plan) = torus();
     let mut watch = Watch::new(Settings::default(), Vec::new());
     let mut world = World::default();
@@ -101,7 +101,7 @@ fn a_cut_cable_is_repaired_after_two_rounds_and_restored_after_five() {
 }
 
 #[test]
-fn what_was_applied_in_part_is_taken_back_when_the_cable_is_back() {
+fn partly_applied_change_is_reverted_when_the_cable_is_back() {
     let (_, plan) = torus();
     let settings = Settings::default();
     let mut watch = Watch::new(settings, Vec::new());
@@ -130,7 +130,7 @@ fn what_was_applied_in_part_is_taken_back_when_the_cable_is_back() {
 }
 
 #[test]
-fn a_switch_that_is_off_is_one_failure_and_one_that_is_not_asked_is_none() {
+fn switch_that_is_off_is_one_failure_and_unasked_is_none() {
     let (_, plan) = torus();
     let mut watch = Watch::new(Settings::default(), Vec::new());
     let mut world = World::default();

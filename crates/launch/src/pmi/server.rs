@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spawn_of_two_commands_is_one_event_and_is_answered_in_words() {
+    fn spawn_of_two_commands_is_one_event_with_a_text_answer() {
         let mut server = server(1);
         let part = |number: usize| {
             format!(

@@ -216,7 +216,7 @@ fn a_second_interrupt_kills_at_once() {
 }
 
 #[test]
-fn a_job_that_survives_goes_on_without_a_killed_rank_and_ends_well() {
+fn surviving_job_goes_on_without_a_killed_rank_and_ends_well() {
     let mut job = Job::new(&[3], Limits { survives: true, ..Limits::default() });
     (0..3).for_each(|rank| job.pmi(rank, INIT));
     // The others wait for all that are left, whether before the death or after.

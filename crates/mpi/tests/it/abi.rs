@@ -33,7 +33,7 @@ fn mpi_h_is_current() {
 }
 
 #[test]
-fn the_ledger_is_current_and_with_the_implemented_functions_is_the_whole_abi() {
+fn ledger_is_current_and_completes_the_abi() {
     let implemented = table::implemented_in(support::crate_dir(), &functions()).unwrap();
     let unique: BTreeSet<_> = implemented.iter().collect();
     assert_eq!(unique.len(), implemented.len(), "a function is implemented twice");
@@ -84,7 +84,7 @@ fn removed() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_library_exports_every_function_under_both_names_and_nothing_else() {
+fn library_exports_only_every_function_under_both_names() {
     let mut expected = BTreeSet::new();
     for function in functions() {
         expected.insert(format!("P{}", function.name));

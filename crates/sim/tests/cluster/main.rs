@@ -260,7 +260,7 @@ fn shift_ps(mut cluster: Cluster, per_host: u32) -> u64 {
 }
 
 #[test]
-fn processes_with_a_nic_each_do_not_wait_for_one_another_at_the_host() {
+fn processes_with_own_nics_do_not_wait_for_each_other() {
     // Both send at the same time to other places.
     let config = Config { processes_per_host: 2, nic_use: NicUse::OneEach, ..free_of_cost() };
     let mut cluster = Cluster::new(tofu_torus(&[4], 2, None).unwrap(), config).unwrap();

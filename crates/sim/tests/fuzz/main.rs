@@ -42,7 +42,7 @@ fn survivors_agree_shrink_and_go_on() {
 }
 
 #[test]
-fn every_deliberate_bug_is_found_where_worlds_without_it_are_clean() {
+fn every_deliberate_bug_is_found_where_clean_worlds_pass() {
     std::panic::set_hook(Box::new(|_| {}));
     let kind_for = |bug: Bug| if bug == Bug::EarlyDecision { Kind::Survivors } else { Kind::Traffic };
     let is_missed = |&bug: &Bug| {
@@ -87,7 +87,7 @@ fn a_world_begins_though_somebody_asks_after_another_for_ever() {
 
 /// A round passes more time than the world has, and only then the last part of a channel is made ready.
 #[test]
-fn a_world_goes_on_after_its_time_while_programs_begin_something() {
+fn world_goes_on_after_its_time_while_programs_begin_work() {
     run_world(Kind::Traffic, 8992, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
@@ -130,7 +130,7 @@ fn worlds_give_the_committed_digest() {
 }
 
 #[test]
-fn what_comes_of_worlds_does_not_depend_on_the_number_of_threads() {
+fn results_of_worlds_do_not_depend_on_the_thread_count() {
     let seeds = Seeds { first: 100, count: 60 };
     let alone = run_worlds(seeds, None, 1, |_| {});
     assert_eq!(alone, run_worlds(seeds, None, 3, |_| {}));

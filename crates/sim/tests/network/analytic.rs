@@ -57,7 +57,7 @@ fn a_ring_where_all_send_one_hop_is_as_fast_as_one_alone() {
 }
 
 #[test]
-fn unloaded_torus_of_512_has_the_closed_form_latency_to_everybody() {
+fn unloaded_torus_of_512_has_the_closed_form_latency_to_all() {
     let mut network = torus(&[8, 8, 8]);
     let ring = |a: u32, b: u32| u64::from(a.abs_diff(b).min(8 - a.abs_diff(b)));
     let from = [3, 0, 7];
@@ -154,7 +154,7 @@ fn store_and_forward_pays_the_whole_packet_at_every_switch() {
 }
 
 #[test]
-fn a_buffer_of_one_packet_halves_throughput_by_the_credit_round_trip() {
+fn one_packet_buffer_halves_throughput_by_the_credit_round_trip() {
     let config = Config { vc_buffer_bytes: 2_048, vc_count: 1, ..Config::nsim() };
     let mut network = chain([40_000_000_000; 3], config);
     let packet_count = 50;

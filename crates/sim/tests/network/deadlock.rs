@@ -24,7 +24,7 @@ fn run(network: &mut Network) -> Result<(), ayatori_sim::network::Deadlock> {
 }
 
 #[test]
-fn without_dateline_a_loaded_torus_deadlocks_and_the_cycle_is_named() {
+fn loaded_torus_without_dateline_deadlocks_with_a_named_cycle() {
     let topology = Topology::Torus(Torus::new(&[8, 8]));
     let mut network = network(&topology, NO_DATELINE, 1, Config::nsim());
     random_load(&mut network, 1, 20);

@@ -112,7 +112,7 @@ fn everything_arrives_once_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_picoseconds_and_events_on_every_machine() {
+fn same_seed_gives_same_picoseconds_and_events_everywhere() {
     for seed in 0..10 {
         assert_eq!(run_world(seed), run_world(seed), "seed {seed}");
     }

@@ -27,7 +27,7 @@ fn machine(hosts_per_switch: u32, switch: &str, host: &str) -> Network {
 }
 
 #[test]
-fn one_stream_with_room_for_its_window_loses_nothing_and_is_as_fast_as_the_cable() {
+fn stream_with_room_for_its_window_reaches_line_rate() {
     let mut network = machine(1, "queue_bytes = 4000000\nbuffer_bytes = 8000000", "");
     let segments = 10_000;
     network.send(message(0, 1, segments * PAYLOAD));
@@ -45,7 +45,7 @@ fn one_stream_with_room_for_its_window_loses_nothing_and_is_as_fast_as_the_cable
 }
 
 #[test]
-fn what_is_lost_is_sent_again_once_where_acknowledgements_tell_of_it() {
+fn reported_loss_is_retransmitted_once() {
     let mut network = machine(2, "queue_bytes = 60000", "");
     // Two streams for one cable: it is full, its queue overflows now and then.
     for from in [0, 1] {
@@ -62,7 +62,7 @@ fn what_is_lost_is_sent_again_once_where_acknowledgements_tell_of_it() {
 }
 
 #[test]
-fn every_message_arrives_once_and_in_its_connections_order_whatever_is_lost() {
+fn messages_arrive_once_and_in_connection_order_despite_loss() {
     let (mut dropped_count, mut timeout_count) = (0, 0);
     for seed in 0..60 {
         let mut random = Random::new(seed);
@@ -104,7 +104,7 @@ fn every_message_arrives_once_and_in_its_connections_order_whatever_is_lost() {
 }
 
 #[test]
-fn a_round_into_a_small_queue_takes_a_timeout_and_into_a_large_one_does_not() {
+fn round_takes_a_timeout_into_a_small_queue_only() {
     // 32 windows of ten segments at once: 320 frames.
     for (frames, timeouts) in [(64, true), (330, false)] {
         let mut network =

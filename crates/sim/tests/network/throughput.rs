@@ -22,7 +22,7 @@ fn uniform_traffic_below_saturation_is_all_accepted() {
 }
 
 #[test]
-fn uniform_traffic_saturates_where_dimension_order_on_a_torus_does() {
+fn uniform_traffic_saturates_as_dimension_order_on_a_torus() {
     // An even ring of k = 8 carries k / 8 = 1 of the injection rate at most (Dally and Towles, section 3.3).
     // Dimension order with two channels reaches a half to two thirds of that; how much depends on who uses
     // which channel, on buffers, and on how many packets an input passes on at once. The values are this
@@ -67,7 +67,7 @@ fn pairwise_exchange_of_neighbours_runs_at_link_rate() {
 }
 
 #[test]
-fn all_to_all_on_a_complete_exchange_takes_no_less_than_the_bisection_allows() {
+fn complete_all_to_all_takes_at_least_the_bisection_time() {
     let mut network = torus(&[4, 4, 4]);
     let setup = Setup::blocks(&network, 1);
     let bytes = 20 * FULL_PAYLOAD;

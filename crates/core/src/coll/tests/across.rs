@@ -266,7 +266,7 @@ fn across_reductions_give_each_group_the_others_result() {
 }
 
 #[test]
-fn across_reduce_scatter_gives_each_its_part_of_the_others_result() {
+fn across_reduce_scatter_scatters_the_other_groups_result() {
     let mut random = Random::new(6);
     let reducer = Reducer::predefined(Operation::Sum, Predefined::Uint64).unwrap();
     for groups in Groups::all() {

@@ -175,7 +175,7 @@ fn gather_and_scatter_move_equal_blocks() {
 }
 
 #[test]
-fn gatherv_and_scatterv_move_blocks_of_any_length_from_and_to_anywhere() {
+fn gatherv_and_scatterv_move_blocks_of_any_length_and_place() {
     let mut random = Random::new(103);
     for size in SIZES {
         for root in roots(size) {

@@ -100,7 +100,7 @@ fn nobody_leaves_a_barrier_before_all_have_entered() {
 }
 
 #[test]
-fn reductions_to_all_take_one_logarithm_or_two_and_folds_take_two_rounds_more() {
+fn allreduce_takes_one_or_two_logarithms_and_two_more_to_fold() {
     for size in 2u32..70 {
         let log = size.ilog2() as usize;
         let fold = if size.is_power_of_two() { 0 } else { 2 };

@@ -104,7 +104,7 @@ fn the_scenarios_notice_operands_in_the_wrong_order() {
 }
 
 #[test]
-fn a_failed_message_fails_the_schedule_and_nothing_more_is_issued() {
+fn failed_message_fails_the_schedule_and_stops_issuing() {
     struct Refusing(usize);
     impl Transport for Refusing {
         fn isend(&mut self, _: Rank, _: Buffer, _: StepId) -> Result<Posted, Error> {

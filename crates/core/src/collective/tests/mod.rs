@@ -268,7 +268,7 @@ fn a_freed_communicator_is_gone_and_the_predefined_ones_stay() {
 }
 
 #[test]
-fn a_collective_whose_member_dies_ends_with_an_error_and_leaves_nothing() {
+fn collective_with_a_dead_member_fails_and_leaves_nothing() {
     let mut net = Net::of_short_packets(3, 0);
     let (process, port) = &mut net.nodes[0];
     let (send, receive) = (memory(vec![1; 4000]).0, memory(vec![0; 12_000]).0);
@@ -292,7 +292,7 @@ fn a_collective_whose_member_dies_ends_with_an_error_and_leaves_nothing() {
 /// Found by fault runs, seed 11: members that did exchange something with it had given up, and were waited
 /// for.
 #[test]
-fn a_collective_ends_when_a_member_dies_with_which_nothing_is_exchanged() {
+fn collective_ends_when_a_member_that_is_no_partner_dies() {
     let mut net = Net::of_short_packets(3, 0);
     let (process, port) = &mut net.nodes[2];
     let context = coll::Context { rank: 2, size: 3 };
@@ -312,7 +312,7 @@ fn a_collective_ends_when_a_member_dies_with_which_nothing_is_exchanged() {
 
 /// The user may reuse the buffers when told of the failure: no message may still work in them.
 #[test]
-fn a_collective_that_fails_is_over_when_no_message_uses_its_buffers_any_more() {
+fn failed_collective_ends_when_no_message_uses_its_buffers() {
     let rail =
         RailCapabilities { packet_bytes_max: 160, eager_bytes_max: 100, ..RailCapabilities::default() };
     for (get, put) in [(true, false), (false, true)] {

@@ -47,7 +47,7 @@ impl Device for Fronts {
 }
 
 #[test]
-fn a_message_is_received_in_parts_only_where_no_other_can_take_its_place() {
+fn message_is_received_in_parts_only_if_no_other_can_match() {
     let envelope = Envelope { context: ContextId::WORLD, source: 1, tag: 7 };
     let header = Header::Eager(envelope).emit(Prefix { credits: 0, sequence: 0 });
     for (source, count) in [(Source::Rank(1), 1), (Source::Any, 0), (Source::Rank(2), 0)] {
@@ -208,7 +208,7 @@ fn a_receiver_that_does_not_receive_is_not_overrun() {
 }
 
 #[test]
-fn messages_that_wait_and_are_taken_are_not_counted_against_their_sender() {
+fn received_messages_are_not_counted_against_their_sender() {
     let mut net = pair(getting());
     // Each waits unmatched for a while; all together are more than may wait at a time.
     for _ in 0..CREDIT_CELLS / 2 {
@@ -271,7 +271,7 @@ fn unmatched_sends_are_cancelled_and_matched_ones_are_not() {
 /// Found by fault runs, seed 31: it completed as cancelled, and the receive had its length and none of its
 /// bytes.
 #[test]
-fn a_send_to_oneself_that_a_matched_probe_holds_is_not_cancelled() {
+fn self_send_held_by_a_matched_probe_is_not_cancelled() {
     let mut net = Net::new(1, 1, getting());
     let send = pending(net.send(0, 0, &[8; 300], 0, SendMode::Synchronous));
     let (process, port) = &mut net.nodes[0];
@@ -290,7 +290,7 @@ fn a_send_to_oneself_that_a_matched_probe_holds_is_not_cancelled() {
 /// Found by fault runs, seed 1420: the message went another way at once, both sides completed and
 /// deregistered, and the gets (or puts) still in flight reached memory that had been given back.
 #[test]
-fn gets_and_puts_in_flight_are_waited_for_when_the_next_is_refused() {
+fn refused_get_or_put_waits_for_those_in_flight() {
     for (rail, registered_at) in [(getting(), 0), (putting(), 1)] {
         let mut net = pair(RailCapabilities { transfer_bytes_max: 1000, ..rail });
         net.shared.borrow_mut().transfers_taken_max = Some(2);
@@ -311,7 +311,7 @@ fn gets_and_puts_in_flight_are_waited_for_when_the_next_is_refused() {
 }
 
 #[test]
-fn packets_are_offered_of_long_messages_where_the_sender_has_time_to_copy() {
+fn long_message_offers_packets_if_the_sender_has_time_to_copy() {
     let rail = RailCapabilities { get: true, transfer_bytes_min: 50_000, ..RailCapabilities::default() };
     for streams_awaited in [false, true] {
         // Length, whether the sender waits, whether it has a receive under way.

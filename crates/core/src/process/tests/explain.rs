@@ -21,7 +21,7 @@ fn pending(posted: Posted) -> RequestId {
 }
 
 #[test]
-fn a_receive_waits_for_a_message_and_the_message_that_is_there_is_told() {
+fn explanation_names_a_waiting_receive_and_unexpected_message() {
     let mut net = Net::new(2, 1, RailCapabilities::default());
     let (process, port) = &mut net.nodes[0];
     let receive = process
@@ -56,7 +56,7 @@ fn a_receive_waits_for_a_message_and_the_message_that_is_there_is_told() {
 }
 
 #[test]
-fn a_collective_operation_tells_which_it_is_and_whom_it_waits_for() {
+fn explanation_names_the_collective_and_the_ranks_it_awaits() {
     let mut net = Net::new(3, 1, RailCapabilities::default());
     let label = Label { collective: coll::Collective::Barrier, bytes: 0, root: None };
     let (process, port) = &mut net.nodes[0];

@@ -95,7 +95,7 @@ fn a_gap_for_a_communicator_that_came_to_nothing_is_forgotten() {
 }
 
 #[test]
-fn memory_is_registered_once_for_many_messages_until_it_is_unmapped() {
+fn memory_is_registered_once_until_it_is_unmapped() {
     for (keep, lines, want) in [(8, 2, 2), (8, 1, 1), (0, 2, 20)] {
         let rail = RailCapabilities { put: true, may_break: false, ..tcp() };
         let config = Config { registrations_count_max: keep, ..Config::default() };

@@ -41,7 +41,7 @@ fn error_of(net: &mut Net, at: usize, request: RequestId) -> Option<Error> {
 }
 
 #[test]
-fn revoking_ends_what_is_under_way_and_what_is_begun_later_at_all_members() {
+fn revoke_ends_present_and_later_operations_at_all_members() {
     let mut net = survivors(3, 1);
     let long = memory(vec![1; 100_000]).0;
     let mut pending = Vec::new();
@@ -83,7 +83,7 @@ fn revoking_ends_what_is_under_way_and_what_is_begun_later_at_all_members() {
 }
 
 #[test]
-fn a_receive_from_anybody_is_interrupted_until_the_failure_is_acknowledged() {
+fn any_source_receive_is_interrupted_until_failure_is_acked() {
     let mut net = survivors(3, 1);
     let (buffer, bytes) = memory(vec![0; 4]);
     let (process, port) = &mut net.nodes[0];
@@ -178,7 +178,7 @@ fn survivors_shrink_to_the_same_group_whoever_dies_meanwhile() {
 }
 
 #[test]
-fn a_communicator_of_more_members_than_one_agreement_decides_shrinks() {
+fn communicator_larger_than_one_agreement_shrinks() {
     let mut net = survivors(300, 1);
     let live: Vec<usize> = (0..300).filter(|at| ![0, 255, 256, 299].contains(at)).collect();
     for &at in &live {

@@ -141,7 +141,7 @@ fn four_equal_rails_both_ways_give_95_percent() {
 }
 
 #[test]
-fn a_sender_is_done_as_soon_as_its_receiver_is_by_whatever_rails() {
+fn sender_completes_as_soon_as_its_receiver_on_any_rails() {
     for seed in 0..20 {
         let mut random = Random(seed);
         // Of packets of this length every second one is acknowledged unasked.
@@ -275,7 +275,7 @@ fn a_rail_that_carries_much_less_than_it_says_is_told_of() {
 }
 
 #[test]
-fn a_cut_rail_is_left_at_once_and_used_again_within_five_seconds() {
+fn cut_rail_is_left_at_once_and_reused_within_five_seconds() {
     for mood in [Mood::Cut, Mood::Silent] {
         let (lines, sum) = mbit(&[2000; 4]);
         let mut wire = Wire::new(lines.clone(), 1);

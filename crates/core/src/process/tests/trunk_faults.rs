@@ -140,7 +140,7 @@ fn long_message_is_over_when_its_receiver_left_with_it() {
 }
 
 #[test]
-fn receive_from_anybody_ends_only_with_a_member_of_its_communicator() {
+fn any_source_receive_fails_only_with_its_communicators_members() {
     let mut wire = acquainted(tcp());
     let [own, world] = [CommId::SELF, CommId::WORLD].map(|comm| receive_from_anybody(&mut wire, 0, comm));
     let (process, port) = &mut wire.nodes[0];
@@ -193,7 +193,7 @@ fn a_peer_that_was_given_up_and_does_not_know_is_told() {
 }
 
 #[test]
-fn who_seldom_looks_judges_nobody_before_all_that_has_come_is_read() {
+fn rarely_polled_process_reads_all_input_before_judging_peers() {
     let mut wire = acquainted(tcp());
     let (start, small) = (wire.now(), Buffer::virtual_of(8));
     // What the peer sends before it has the message acknowledges nothing of it, and is more than one round
@@ -219,7 +219,7 @@ fn who_seldom_looks_judges_nobody_before_all_that_has_come_is_read() {
 }
 
 #[test]
-fn who_was_away_finds_a_silent_peer_though_others_never_stop_sending() {
+fn suspended_process_finds_a_silent_peer_while_others_send() {
     let mut wire = acquainted(tcp());
     let _ = wire.receive(1, Buffer::virtual_of(100), 1);
     set_all(&mut wire, Mood::Silent);
@@ -313,7 +313,7 @@ fn messages_behind_one_that_has_ended_go_on() {
 }
 
 #[test]
-fn an_idle_link_that_loses_much_and_keeps_no_order_becomes_quiet() {
+fn idle_link_with_loss_and_reordering_becomes_quiet() {
     let (mut lines, _) = mbit(&[1000; 4]);
     lines.iter_mut().for_each(|line| line.damage_one_in = 3);
     let rail = RailCapabilities { ordered: false, ..tcp() };
@@ -343,7 +343,7 @@ fn puts_to_a_peer_that_dies_leave_nothing_behind() {
 }
 
 #[test]
-fn a_round_trip_measured_over_a_pause_does_not_delay_the_search_for_what_is_lost() {
+fn round_trip_over_a_pause_does_not_delay_loss_detection() {
     let (lines, _) = mbit(&[1000]);
     let mut wire = Wire::new(lines.clone(), 1);
     let small = Buffer::virtual_of(8);

@@ -208,7 +208,7 @@ fn a_result_of_another_length_is_of_no_correct_peer() {
 }
 
 #[test]
-fn an_accumulate_in_a_row_is_of_whole_elements_and_of_an_operation_on_them() {
+fn contiguous_accumulate_needs_whole_elements_and_a_defined_op() {
     let mut world = begun();
     let long = (ROW_BYTES_MAX + 1).next_multiple_of(8);
     for (operation, datatype, len, fetched) in [

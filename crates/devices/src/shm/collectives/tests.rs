@@ -72,7 +72,7 @@ fn an_element_longer_than_its_share_of_the_room_is_reduced() {
 }
 
 #[test]
-fn reductions_are_in_rank_order_for_any_length_and_number_of_ranks() {
+fn reductions_are_in_rank_order_for_any_length_and_size() {
     for (n, is_oversubscribed) in SIZES.into_iter().zip([true, false, true, false, true]) {
         run(n, is_oversubscribed, |rank, collectives| {
             for (salt, len) in LENGTHS.into_iter().enumerate() {
@@ -96,7 +96,7 @@ fn reductions_are_in_rank_order_for_any_length_and_number_of_ranks() {
 }
 
 #[test]
-fn broadcasts_reach_everybody_from_any_root_without_waiting_for_the_slowest() {
+fn broadcasts_from_any_root_do_not_wait_for_the_slowest() {
     for (n, is_oversubscribed) in SIZES.into_iter().zip([false, true, false, true, false]) {
         run(n, is_oversubscribed, |rank, collectives| {
             for (salt, len) in LENGTHS.into_iter().enumerate() {
@@ -111,7 +111,7 @@ fn broadcasts_reach_everybody_from_any_root_without_waiting_for_the_slowest() {
 }
 
 #[test]
-fn a_long_broadcast_reaches_also_those_whom_the_kernel_gives_no_copy() {
+fn long_broadcast_reaches_ranks_without_kernel_copy() {
     let n = 6;
     for (refused, cpus_count) in [(0..0, 6), (0..1, 6), (1..2, 3), (2..6, 6), (0..6, 3)] {
         let devices = world(n, |config| {

@@ -130,7 +130,7 @@ fn all_lengths_go_both_ways(a: &mut Tcp, b: &mut Tcp) {
 }
 
 #[test]
-fn packets_of_all_lengths_arrive_whole_and_in_order_on_every_rail_both_ways() {
+fn packets_of_all_lengths_arrive_in_order_on_every_rail() {
     let (mut a, mut b, _) = pair(3);
     assert_eq!(a.rails_to(ProcessId(1)).iter().collect::<Vec<_>>(), [Rail(1), Rail(2), Rail(3)]);
     assert!(a.rails_to(ProcessId(0)).is_empty());
@@ -177,7 +177,7 @@ fn only_cards_of_processes_that_are_talked_to_are_asked_for() {
 }
 
 #[test]
-fn two_processes_that_dial_at_once_end_with_one_connection_a_rail() {
+fn simultaneous_dials_end_with_one_connection_per_rail() {
     for _ in 0..20 {
         let (mut a, mut b, _) = pair(2);
         let mut seen = Seen::default();
@@ -245,7 +245,7 @@ fn a_connection_that_breaks_is_reported_and_made_anew() {
 }
 
 #[test]
-fn a_process_that_dies_is_gone_and_one_that_takes_leave_has_left() {
+fn process_that_dies_is_gone_and_one_that_says_goodbye_left() {
     for says_goodbye in [false, true] {
         let (mut a, mut b, _) = pair(2);
         let mut seen = Seen::default();

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanged_turns_close_no_circle_and_are_less_busy_and_the_same_again() {
+    fn exchanged_turns_are_acyclic_less_busy_and_reproducible() {
         let (before, after, trees) = found(6_000_000);
         println!("{before:.3} before, {after:.3} after");
         assert!(after < before * 0.7, "{before:.3} before, {after:.3} after");

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_ring_gives_the_item_back_and_an_empty_one_gives_nothing() {
+    fn full_ring_returns_the_item_and_an_empty_one_nothing() {
         let (mut producer, mut consumer) = ring(4);
         assert_eq!(consumer.pop(), None::<u32>);
         for item in 0..4 {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn items_come_in_order_from_another_thread_however_often_the_ring_wraps() {
+    fn items_of_another_thread_stay_in_order_as_the_ring_wraps() {
         const COUNT: u64 = 100_000;
         let (mut producer, mut consumer) = ring(16);
         let thread = std::thread::spawn(move || {

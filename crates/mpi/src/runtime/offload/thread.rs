@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_thread_spins_only_where_it_has_a_cpu_besides_and_calls_where_ranks_have_one_each() {
+    fn thread_spins_only_with_a_spare_cpu_and_calls_with_one_each() {
         let policies = |ranks_count, cpus_count, own_cpus| {
             let of_device = WaitPolicy::new(ranks_count, cpus_count);
             let (calls, thread) = policies(Occupancy { ranks_count, cpus_count }, own_cpus, of_device);
