@@ -219,10 +219,10 @@ impl Connection {
         true
     }
 
-    /// Whether there is no use in reading it without a sign that something has come.
+    /// Whether a read would only return `EAGAIN` again: see [`Inflow::is_not_reread`].
     #[inline]
-    pub(super) fn is_let_be(&self) -> bool {
-        self.inflow.is_let_be()
+    pub(super) fn is_not_reread(&self) -> bool {
+        self.inflow.is_not_reread()
     }
 
     /// Reads once; nothing that was handed over may be in use.
@@ -352,7 +352,7 @@ mod tests {
         }
 
         #[test]
-        fn a_payload_that_nobody_wants_any_more_is_lost_and_nothing_else(
+        fn only_packets_whose_payload_is_dropped_are_lost(
             lengths in proptest::collection::vec(0usize..=LONG_PAYLOAD_BYTES_MAX, 1..20),
         ) {
             let (mut a, mut b) = two(true);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_of_a_long_packet_leaves_with_the_next_packet_or_when_it_is_told_to() {
+    fn tail_of_a_long_packet_leaves_with_the_next_or_on_request() {
         let (mut a, mut b) = two(true);
         let payload = vec![7; 100_000];
         let mut place = Vec::new();
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_packet_with_a_wrong_tail_is_lost_however_it_is_taken_and_wherever_it_is_cut() {
+    fn long_packet_with_a_wrong_tail_is_lost_however_it_is_cut() {
         let payload: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
         let sums = Some(Sums { header: sum(b"head"), payload: None });
         let head = Head { kind: Kind::Packet, body_bytes: 100_004, header_bytes: 4, sums }.emit();
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_behind_a_long_packet_is_looked_for_however_the_packet_comes() {
+    fn end_of_stream_behind_a_long_packet_is_always_looked_for() {
         let payload = vec![5; 100_000];
         let sums = Some(Sums { header: sum(b"head"), payload: None });
         let head = Head { kind: Kind::Packet, body_bytes: 100_004, header_bytes: 4, sums }.emit();
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_of_which_nothing_has_come_is_let_be_for_a_while_and_read_at_once_when_it_has() {
+    fn stalled_payload_is_not_reread_until_readable() {
         let (mut a, mut b) = two(true);
         let payload = vec![7; 100_000];
         let mut place = vec![0; payload.len()];
@@ -507,21 +507,21 @@ mod tests {
         b.read();
         while let Ok(Next::Front(..)) = b.next() {
             assert_eq!(b.fetch(&mut place).0, Fetched::Part, "its sum is kept back");
-            assert!(!b.is_let_be(), "it was not asked since");
+            assert!(!b.is_not_reread(), "not read since");
             b.read();
         }
         assert_eq!(b.read(), Read::Nothing);
         // Eight microseconds may have gone by the time we look.
-        let was_let_be = (0..1_000).any(|_| {
+        let was_not_reread = (0..1_000).any(|_| {
             assert_eq!(b.read(), Read::Nothing);
-            b.is_let_be()
+            b.is_not_reread()
         });
-        assert!(was_let_be);
+        assert!(was_not_reread);
         std::thread::sleep(std::time::Duration::from_millis(1));
-        assert!(!b.is_let_be(), "not for ever");
+        assert!(!b.is_not_reread(), "the pause has an end");
         a.send_tail();
         assert_eq!(b.read(), Read::Drained);
-        assert!(!b.is_let_be());
+        assert!(!b.is_not_reread());
     }
 
     #[test]

@@ -403,7 +403,7 @@ impl Tcp {
             // Room has to be waited for.
             self.end_solo();
         }
-        if self.connections[index as usize].as_ref().is_some_and(Connection::is_let_be) {
+        if self.connections[index as usize].as_ref().is_some_and(Connection::is_not_reread) {
             return None;
         }
         let event = self.read(index);
