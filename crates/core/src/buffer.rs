@@ -6,18 +6,18 @@
 //!
 //! # Why that is sound
 //!
-//! * *No dangling address.* [`Buffer::from_raw_parts`] makes its caller vouch for the memory as long as
-//!   anybody uses the buffer or a copy. Copies have few holders: the core forgets its own with the request, a
-//!   device with the operation that it was given one for (see [`Device`](crate::device::Device)). What
-//!   [`Buffer::leaked`] gives is never freed.
+//! * *No dangling address.* [`Buffer::from_raw_parts`] makes its caller vouch for the memory as long as the
+//!   buffer or a copy is in use. Copies have few holders: the core drops its own with the request, a device
+//!   with the operation that it got one for (see [`Device`](crate::device::Device)). The memory of
+//!   [`Buffer::leaked`] is never freed.
 //! * *No data race.* A buffer is neither `Send` nor `Sync`, nor is the [`Process`](crate::Process) that holds
-//!   it. Who moves one to another thread all the same says so by `unsafe`, with the reason (`ayatori-mpi`:
-//!   its gate).
-//! * *No reference beside a write.* What is public here copies by address, as C's `memmove`, and needs
-//!   nobody's word that memory is not shared. References to memory exist within this crate only, for the
-//!   length of a reduction, of a copy, or of one call of [`Device::send`](crate::device::Device::send), to
-//!   which they are lent: a device writes to no buffer during that call. This last rule is the one thing here
-//!   that is neither checked nor behind `unsafe`.
+//!   it. Code that moves one to another thread needs `unsafe` and states the reason (`ayatori-mpi`: its
+//!   gate).
+//! * *No reference beside a write.* The public functions copy by address, as C's `memmove`, and do not
+//!   require that memory is unshared. References to memory exist within this crate only, for the length of a
+//!   reduction, of a copy, or of one call of [`Device::send`](crate::device::Device::send), to which they are
+//!   lent: a device writes to no buffer during that call. This last rule is the one thing here that is
+//!   neither checked nor behind `unsafe`.
 //!
 //! A buffer may be *virtual*: a length and no memory. A simulation of 12,288 ranks that send 4 MiB each then
 //! needs no 48 GiB; protocols, packets and copies behave the same and move nothing.
@@ -38,7 +38,7 @@ pub use strided::{Packed, PackedMut};
 pub enum Piece<'a> {
     /// Real bytes.
     Bytes(&'a [u8]),
-    /// So many bytes that nobody looks at.
+    /// So many bytes without content.
     Virtual(usize),
 }
 
@@ -131,7 +131,7 @@ impl Buffer {
     ///
     /// 1. the memory stays valid for reads, and for writes if a receive, a get or a registration is made with
     ///    it, or something is written through it;
-    /// 2. nobody else writes it, and nobody else reads it either if it is written through the buffer (MPI-5.0
+    /// 2. no other code writes it, and no other code reads it if it is written through the buffer (MPI-5.0
     ///    §3.7.2: the request owns it until it completes);
     /// 3. whatever uses it does so on one thread at a time.
     ///
@@ -208,7 +208,7 @@ impl Buffer {
     }
 
     /// From the first byte of the lowest to the end of the highest of some buffers; `None` if one is virtual,
-    /// or there is none. Who uses it touches no other bytes than theirs.
+    /// or there is none. The caller touches only bytes of these buffers.
     pub(crate) fn hull(buffers: &[Buffer]) -> Option<Self> {
         let mut first: Option<NonNull<u8>> = None;
         let mut end = 0;
@@ -308,7 +308,7 @@ impl Buffer {
     /// Runs `f` on the bytes as a mutable slice; not called if virtual. For what writes in place.
     ///
     /// # Safety
-    /// Until `f` returns nobody uses this memory otherwise, not by a copy of the buffer either.
+    /// No other code uses this memory until `f` returns, not by a copy of the buffer either.
     #[inline]
     pub unsafe fn with_bytes_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         // SAFETY: valid for writes (`from_raw_parts`), and by the caller's word exclusively ours; the slice
@@ -349,9 +349,9 @@ impl Buffer {
 
 /// Memory that a schedule owns: partial results, blocks on their way. Aligned for every predefined type.
 ///
-/// The buffers it gives out do not borrow it, for they sit in the same structure as their memory. Whoever
-/// owns a scratch keeps it until every request made with its buffers has ended (or leaks it);
-/// `coll::Schedule`, its only user, does so.
+/// The buffers it gives out do not borrow it, for they sit in the same structure as their memory. The owner
+/// of a scratch keeps it until every request made with its buffers has ended (or leaks it); `coll::Schedule`,
+/// its only user, does so.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// `u128`: aligned to 16 bytes, and zeroed by the allocator without touching the pages.
@@ -373,7 +373,7 @@ impl Scratch {
     pub(crate) fn buffer(&mut self, len: usize) -> Buffer {
         assert!(len <= self.capacity_bytes(), "scratch memory of {} bytes for {len}", self.capacity_bytes());
         // SAFETY: the vector is never resized and lives until the requests have ended (see the type), so the
-        // memory stays valid; nobody else knows the address.
+        // memory stays valid; no other code knows the address.
         unsafe { Buffer::from_raw_parts(self.words.as_mut_ptr().cast(), len) }
     }
 }

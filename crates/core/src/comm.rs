@@ -20,7 +20,7 @@ const MEETING_TAGS_MAX: Tag = Tag::MAX >> 2;
 #[derive(Clone, Debug)]
 pub struct Communicator {
     context: ContextId,
-    /// Whom the ranks of messages name: the group, or of an inter-communicator the remote one.
+    /// The group that ranks of messages refer to: the own group, or the remote one in an inter-communicator.
     peers: Group,
     group: Group,
     rank: Rank,
@@ -31,7 +31,7 @@ pub struct Communicator {
     persistent_count: u32,
 }
 
-/// What an inter-communicator has more.
+/// Additional fields of an inter-communicator.
 #[derive(Clone, Debug)]
 struct Sides {
     /// Whether this process' group is the first.
@@ -111,7 +111,7 @@ impl Communicator {
         &self.group
     }
 
-    /// Whom the ranks of messages name: the members, or of an inter-communicator those of the remote group.
+    /// The group that ranks of messages refer to: the members, or the remote group in an inter-communicator.
     #[inline]
     pub fn peers(&self) -> &Group {
         &self.peers
@@ -176,7 +176,7 @@ impl Communicator {
         Tag::MIN + 1 + number as Tag
     }
 
-    /// The tag of the messages between two leaders who make an inter-communicator, where the user gave `tag`.
+    /// The tag of the messages between two leaders that make an inter-communicator with the user's `tag`.
     pub(crate) fn meeting_tag(tag: Tag) -> Tag {
         -2 - GROUP_TAGS_MAX - (tag & MEETING_TAGS_MAX)
     }
@@ -190,7 +190,7 @@ impl Communicator {
 /// A place for a communicator.
 enum Slot {
     Free,
-    /// Of a communicator being made.
+    /// Context of a communicator being made.
     Reserved,
     Live(Communicator),
     /// Only agreements and what is local still work on it.
@@ -204,7 +204,7 @@ pub(crate) struct Communicators {
     next_context: u32,
     /// Contexts that were revoked before this process knew their communicators.
     early_revoked: BTreeSet<ContextId>,
-    /// Communicators of such contexts, whose members are to be told.
+    /// Communicators of such contexts whose members do not know yet.
     pub(crate) untold: Vec<CommId>,
 }
 
@@ -243,8 +243,8 @@ impl Communicators {
         })
     }
 
-    /// Whether a process may send messages of this context: whether it is a member there. What belongs to a
-    /// communicator that is freed already may come from anybody.
+    /// Whether a process may send messages of this context: whether it is a member there. Messages of a freed
+    /// communicator may come from any process.
     pub(crate) fn may_send(&self, process: ProcessId, context: ContextId) -> bool {
         let context = context.point_to_point();
         let found = self.iter().find(|comm| comm.context() == context);

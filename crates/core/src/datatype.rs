@@ -84,7 +84,7 @@ pub enum LongDoubleFormat {
     Double,
 }
 
-/// What `long double` is on this target.
+/// The format of `long double` on this target.
 pub const LONG_DOUBLE: LongDoubleFormat =
     if cfg!(windows) || cfg!(all(target_vendor = "apple", target_arch = "aarch64")) {
         LongDoubleFormat::Double
@@ -182,7 +182,7 @@ macro_rules! predefined {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// What operations ask for.
+            /// The class that operations ask for.
             pub const fn class(self) -> Class {
                 match self { $(Self::$variant => Class::$class),* }
             }

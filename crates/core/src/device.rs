@@ -1,9 +1,9 @@
-//! What moves bytes: the trait between the protocols and the world.
+//! The trait between the protocols and the hardware that moves bytes.
 //!
 //! A [`Device`] is a set of *rails* (physical paths) to peers. It moves packets and, where it can, puts to
 //! and gets from a peer's memory. It never matches messages, never orders across rails, never retries: those
 //! are the protocols' work, above it. Real devices live in `ayatori-devices`, simulated ones in
-//! `ayatori-sim`. Whoever writes one runs [`conformance::check`] on it.
+//! `ayatori-sim`. A new device has to pass [`conformance::check`].
 //!
 //! A device hands over what arrives one [`Event`] at a time; a packet stays in the device's memory until
 //! [`release`](Device::release), so an eager message is copied once, from there to the user's buffer.
@@ -16,9 +16,9 @@
 //! was lost, and judge each rail's health. A device of such rails (TCP, say) keeps to this:
 //!
 //! 1. *Candidates.* [`rails_to`](Device::rails_to) names every rail that might reach the peer, fixed for the
-//!    device's life. A rail is taken for up until told otherwise. [`send`](Device::send) on a rail that has
-//!    no connection yet begins to make one and answers [`Full`] meanwhile; the protocols then offer the
-//!    packet to the peer's other rails. If the attempt fails, or nothing has come of it within a second:
+//!    device's life. A rail counts as up until the device reports it down. [`send`](Device::send) on a rail
+//!    that has no connection yet begins to make one and answers [`Full`] meanwhile; the protocols then offer
+//!    the packet to the peer's other rails. If the attempt fails, or does not succeed within a second:
 //!    [`Event::RailDown`].
 //! 2. *One connection is one epoch.* Within it packets are kept in order and whole (`ordered`, `reliable`).
 //!    Packets it had taken when it broke may or may not arrive: the protocols find out. After
@@ -33,21 +33,21 @@
 //!    peer is gone, and reports [`Event::RailUp`] when a connection works (authenticated, both ways). Also
 //!    the first connection is reported so. Either side may make it.
 //! 5. *Silence.* A rail that takes packets and brings no acknowledgement for
-//!    [`silence`](crate::link::TrunkConfig::silence) while others do is silent: the protocols send what it
-//!    owes over the others and call [`reset`](Device::reset): drop this connection, now, and make a new one
-//!    as under 4. `RailDown` need not be reported for it, but every put and get on it is completed with
-//!    [`RailBroken`]. One that a silent rail has swallowed may also be completed so when the rail speaks
-//!    again. If *no* rail brings anything the peer may just compute: then [`heard`](Device::heard) decides,
-//!    with what the network's own acknowledgements tell the device.
+//!    [`silence`](crate::link::TrunkConfig::silence) while others do is silent. The protocols send its
+//!    unacknowledged packets over the others and call [`reset`](Device::reset): drop this connection now, and
+//!    make a new one as under 4. `RailDown` need not be reported for it, but every put and get on it is
+//!    completed with [`RailBroken`]. A put or get lost on a silent rail may also be completed so when the
+//!    rail works again. If *no* rail brings anything, the peer may just compute: then
+//!    [`heard`](Device::heard) decides, from the network's own acknowledgements.
 //! 6. *The last rail.* If no rail to a peer works for
 //!    [`peer_timeout`](crate::link::TrunkConfig::peer_timeout) every operation that needs the peer fails with
 //!    [`Error::Unreachable`](crate::Error::Unreachable). A device that *knows* that the process is gone (its
 //!    launcher says so) reports [`Event::PeerGone`], which is quicker; no put or get touches our memory after
-//!    that. A device whose processes take leave of each other reports [`Event::PeerLeft`] when all rails of
-//!    one that did have ended: nobody waits then for what it has not acknowledged.
-//! 7. *Time.* The protocols know the time only from `Process::handle_timeout(now)`, which whoever drives them
-//!    calls before each round of progress while `Process::wants_time()`, and at `poll_timeout()`. A device
-//!    that needs time (for 1 and 4) reads its own clock.
+//!    that. A device whose processes say goodbye reports [`Event::PeerLeft`] when all rails of one that did
+//!    so have ended: no sender waits then for its acknowledgements.
+//! 7. *Time.* The protocols know the time only from `Process::handle_timeout(now)`. The driver calls it
+//!    before each round of progress while `Process::wants_time()`, and at `poll_timeout()`. A device that
+//!    needs time (for 1 and 4) reads its own clock.
 //! 8. *Depth.* The protocols keep at most a few milliseconds of a rail's measured rate outstanding on it. A
 //!    device may buffer that much and should answer `Full` soon after, not swallow megabytes.
 //!
@@ -112,7 +112,7 @@ use core::fmt;
 /// The longest header a packet may have, in bytes. Every device carries headers up to this.
 pub const HEADER_BYTES_MAX: usize = 128;
 
-/// What one rail can do. The protocols choose by it; `ayatori info --explain` prints the choice.
+/// Capabilities of one rail. The protocols choose by them; `ayatori info --explain` prints the choice.
 #[derive(Clone, Copy, Debug)]
 pub struct RailCapabilities {
     /// Name for people: an interface, "shm", …
@@ -135,10 +135,10 @@ pub struct RailCapabilities {
     pub put: bool,
     /// Whether [`Device::get`] works.
     pub get: bool,
-    /// Of a message shorter than this the sender offers packets, too, though [`get`](Self::get) could move
-    /// it, where it is all that the sender has under way: both sides copy at the same time, which may be
-    /// faster where a CPU is free on either side. The receiver measures that, if there is [a
-    /// clock](Device::time), and else has packets. In bytes; 0: none.
+    /// Shortest message, in bytes, that always moves by [`get`](Self::get); 0: all. The sender also offers
+    /// packets for a shorter one if it has nothing else under way: both sides then copy at the same time,
+    /// which may be faster where each side has a free CPU. The receiver measures which is faster if there is
+    /// [a clock](Device::time), and takes packets otherwise.
     pub transfer_bytes_min: usize,
     /// Whether packets are offered of a message of any length where its sender waits for it and has nothing
     /// else under way, so that none of its time is lost.
@@ -153,8 +153,7 @@ pub struct RailCapabilities {
     /// Whether the rail can go down, fall silent or lose a damaged packet while the peer lives. See the
     /// module's docs; `false` for what breaks only together with the peer, as shared memory.
     pub may_break: bool,
-    /// What it takes to one peer beyond what is on its way, in bytes: a queue in which acknowledgements wait
-    /// behind data.
+    /// Send-queue bytes beyond those in flight, per peer. Acknowledgements wait in this queue behind data.
     pub queue_bytes: u64,
     /// Payload rate in bytes a second.
     pub bandwidth_bytes_per_s: u64,
@@ -322,7 +321,7 @@ pub enum Submitted {
 pub struct Incoming {
     /// The rail it came by.
     pub rail: Rail,
-    /// Who sent it, as the device knows it (never as the packet claims).
+    /// The sender, as the device knows it (never as the packet claims).
     pub from: ProcessId,
     /// The device's own note where the packet lies.
     pub slot: u64,
@@ -345,8 +344,8 @@ pub enum Event {
     /// again.
     Packet(Incoming),
     /// The front of a long packet: [`Device::packet`] gives its header, and this many bytes of payload are
-    /// still on their way. Who knows where they belong says so by [`Device::fetch`] before the next poll, and
-    /// they need not be copied again; who does not gets the packet whole, later. Not to be released.
+    /// still on their way. A caller that knows their destination calls [`Device::fetch`] before the next poll
+    /// and saves a copy; otherwise the packet comes whole, later. The caller does not release it.
     Front(Incoming, usize),
     /// A put or get has ended. `Err`: the rail broke; the memory's content is undefined.
     Completion(Token, Result<(), RailBroken>),
@@ -360,13 +359,13 @@ pub enum Event {
     PeerLeft(ProcessId),
 }
 
-/// What came of [`Device::fetch`].
+/// Result of [`Device::fetch`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fetched {
     /// All of the payload has come and is sound: the packet is handled.
     Whole,
-    /// More is to come: then its front is reported again, or the packet whole. Whoever does not fetch a front
-    /// that is reported again lets the packet go: it is lost.
+    /// More will come: then the front is reported again, or the packet whole. A packet whose repeated front
+    /// is not fetched is lost.
     Part,
     /// The packet was damaged and is lost; the memory's content is undefined.
     Lost,
@@ -417,16 +416,16 @@ pub trait Device {
     /// Gives an arrived packet's memory back to the device.
     fn release(&mut self, incoming: Incoming);
 
-    /// Takes the payload of a packet of which the front was reported to where it belongs, as much of it as
-    /// has come. `into` has the payload's length, and is written to during this call only: with each further
-    /// front it is said again, or not if nobody wants it any more.
+    /// Writes the payload of a packet whose front was reported into `into`, as much as has arrived. `into`
+    /// has the payload's length and is written to during this call only. The caller passes it again with each
+    /// further front, or does not call if the payload is no longer wanted.
     fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
         let _ = (incoming, into);
         Fetched::Part
     }
 
-    /// A hint: the caller waits for a packet from `from` (or from anybody). Devices that look in several
-    /// places look there first.
+    /// A hint: the caller waits for a packet from `from` (`None`: from any process). Devices that look in
+    /// several places look there first.
     #[inline]
     fn expect(&mut self, from: Option<ProcessId>) {
         let _ = from;
@@ -482,9 +481,9 @@ pub trait Device {
         Ok(Submitted::Refused)
     }
 
-    /// From now on leaves this gap after each packet of data to `peer` on `rail` (also within puts, and
-    /// within gets that the peer makes), until told otherwise. A hint for rails whose
-    /// [`pacing`](RailCapabilities::pacing) is not `None`; nothing to do for the others.
+    /// Leaves this gap after each packet of data to `peer` on `rail` (also within puts, and within gets that
+    /// the peer makes) until the next call. A hint for rails whose [`pacing`](RailCapabilities::pacing) is
+    /// not `None`; nothing to do for the others.
     fn set_gap(&mut self, rail: Rail, peer: ProcessId, gap: Gap) {
         let _ = (rail, peer, gap);
     }

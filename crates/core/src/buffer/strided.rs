@@ -235,7 +235,7 @@ fn for_each_block(
 ) {
     let first = blocks.first().map_or(0, |block| block.start);
     for block in blocks {
-        // What is below 0 becomes a huge number.
+        // A negative offset becomes a huge number.
         let offset = origin.wrapping_add(block.at) as usize;
         let place = packed.wrapping_add(block.start).wrapping_sub(first);
         let is_inside = |at: usize, room: usize| block.len <= room && at <= room - block.len;
@@ -249,7 +249,7 @@ const OUTSIDE: &str = "a block of a list lies outside of its memory";
 /// Blocks of equal length anywhere in memory, in a row in the packed bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List<'a> {
-    /// What is added to each displacement.
+    /// Added to each displacement.
     pub(crate) origin: isize,
     /// Where each block begins in memory.
     pub(crate) displacements: &'a [isize],
@@ -305,8 +305,8 @@ unsafe fn list_words<T: Copy, const PACK: bool>(memory: (*mut u8, usize), list: 
     }
 }
 
-/// Where a block of a list lies in `available` bytes of memory. What is below 0 becomes a huge number without
-/// its sign.
+/// Where a block of a list lies in `available` bytes of memory. A negative offset becomes a huge unsigned
+/// number.
 #[inline(always)]
 fn checked_offset(list: &List<'_>, displacement: isize, available: usize) -> usize {
     let offset = list.origin.wrapping_add(displacement) as usize;

@@ -1,7 +1,7 @@
 //! A partial result that other processes' partial results are combined with, with as few copies as can be.
 //!
-//! Of two operands, a reduction overwrites the right one. Whichever buffer that is holds the sum afterwards:
-//! so the accumulator moves between two buffers, and the user's send buffer is read in place until then.
+//! A reduction overwrites the right one of its two operands, so that buffer holds the sum afterwards. The
+//! accumulator therefore moves between two buffers, and the user's send buffer is read in place until then.
 
 use super::schedule::Builder;
 use crate::buffer::Buffer;

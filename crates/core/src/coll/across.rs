@@ -1,9 +1,8 @@
 //! Collective operations of inter-communicators (MPI-5.0 §6.2.3): each group gives the other what it has.
 //!
-//! A schedule here runs among the members of both groups, numbered as [`Across`] says. What happens inside a
-//! group is the schedule that its intra-communicator would take, appended with its ranks translated; so a
-//! reduction is one in its group, a message between the two leaders (rank 0 of each), and a broadcast in the
-//! other.
+//! A schedule here runs among the members of both groups, numbered as [`Across`] says. Inside a group it
+//! appends the schedule of the intra-communicator with its ranks translated. A reduction is thus one in its
+//! group, a message between the two leaders (rank 0 of each), and a broadcast in the other group.
 
 use super::select::Collective;
 use super::{Blocks, Builder, Choice, Context, OTHER_LENGTHS, Pool, Schedule};
@@ -63,7 +62,7 @@ pub fn barrier(pool: &mut Pool, at: Across, choose: Choose<'_>) -> Result<Schedu
     super::barrier(pool, all, choice)
 }
 
-/// Sends the root's `buffer` into everybody's of the other group.
+/// Sends the root's `buffer` into those of all members of the other group.
 ///
 /// # Errors
 /// [`Error::Root`].
@@ -92,7 +91,7 @@ pub fn bcast(
     Ok(builder.finish())
 }
 
-/// Brings the `send` of everybody of the other group into the blocks of `recv` at the root.
+/// Brings the `send` of each member of the other group into the blocks of `recv` at the root.
 ///
 /// # Errors
 /// [`Error::Root`]; [`Error::Argument`] for buffers that are missing or do not fit each other.
@@ -114,7 +113,7 @@ pub fn gather(
     Ok(builder.finish())
 }
 
-/// Brings the blocks of the root's `send` into the `recv` of everybody of the other group.
+/// Brings the blocks of the root's `send` into the `recv` of each member of the other group.
 ///
 /// # Errors
 /// As [`gather`].
@@ -142,7 +141,7 @@ pub fn scatter(
     Ok(builder.finish())
 }
 
-/// Brings the `send` of everybody of the other group into the blocks of everybody's `recv`.
+/// Brings the `send` of each member of the other group into the blocks of each member's `recv`.
 ///
 /// # Errors
 /// [`Error::Argument`] for buffers that do not fit each other.
@@ -156,8 +155,7 @@ pub fn allgather(
     recv.check(at.remote_size)?;
     let mut builder = Builder::new(pool, send.is_virtual() || recv.is_virtual());
     send_some(&mut builder, at.remote(0), send);
-    // Only who has the blocks' lengths can take them apart, so they are received where they are known: at the
-    // leader.
+    // Only the leader knows the blocks' lengths, so the leader receives the blocks.
     let all = match recv {
         Blocks::Uniform(all) => all,
         Blocks::Each(_) => builder.scratch(recv.total_bytes()),
@@ -199,7 +197,7 @@ pub fn alltoall(pool: &mut Pool, at: Across, send: Blocks<'_>, recv: Blocks<'_>)
     Ok(builder.finish())
 }
 
-/// Combines the `send` of everybody of the other group into `recv` at the root.
+/// Combines the `send` of all members of the other group into `recv` at the root.
 ///
 /// # Errors
 /// [`Error::Root`]; [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that are
@@ -229,7 +227,7 @@ pub fn reduce(
     Ok(builder.finish())
 }
 
-/// Combines the `send` of everybody of the other group into everybody's `recv`.
+/// Combines the `send` of all members of the other group into each member's `recv`.
 ///
 /// # Errors
 /// [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that do not fit each other.
@@ -254,8 +252,8 @@ pub fn allreduce(
     Ok(builder.finish())
 }
 
-/// Combines the `send` of everybody of the other group, of which each of this group gets its part:
-/// `counts_bytes` bytes in the order of ranks.
+/// Combines the `send` of all members of the other group. Each member of this group gets its part of the
+/// result: `counts_bytes` bytes in the order of ranks.
 ///
 /// # Errors
 /// [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that do not fit each other.

@@ -1,5 +1,5 @@
-//! Check mode: what the members of a communicator say of a collective operation, and what follows from it.
-//! How they tell each other: `collective/check.rs`.
+//! Check mode: the members' claims about a collective operation, and the conclusion from them.
+//! `collective/check.rs` exchanges the claims.
 
 use super::{Collective, Context, Label, Schedule};
 use crate::buffer::{Buffer, Scratch};
@@ -29,21 +29,21 @@ pub struct Claim {
     pub common: Option<Amount>,
     /// The data that this process alone gives or gets, which others expect of it.
     pub own: Option<Amount>,
-    /// What this process expects of each member. Empty: nothing.
+    /// Amount that this process expects of each member. Empty: nothing.
     pub expected: Vec<Amount>,
-    /// What it sends to each member, in an alltoall of blocks of any length.
+    /// Amount that it sends to each member, in an alltoall of blocks of any length.
     pub sends: Vec<Amount>,
 }
 
 impl Claim {
-    /// Of an operation without data.
+    /// A claim about an operation without data.
     pub fn new(collective: Collective, root: Option<Rank>) -> Self {
         let (expected, sends) = (Vec::new(), Vec::new());
         Self { collective, root, reduction: 0, common: None, own: None, expected, sends }
     }
 }
 
-/// What has been found: in the words of [`Error::Unlike`].
+/// A difference found: the fields of [`Error::Unlike`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Finding {
     what: Difference,
@@ -74,7 +74,7 @@ const HAS_FAILED: u8 = 8;
 pub(crate) struct Comparing {
     pub(crate) stage: Stage,
     claim: Claim,
-    /// What this process has found, before the members tell each other.
+    /// The difference that this process found, before the members exchange findings.
     found: Option<Finding>,
     /// What the stage's messages work in.
     pub(crate) memory: Scratch,
@@ -87,9 +87,9 @@ pub(crate) struct Comparing {
 pub(crate) enum Stage {
     /// The members give each other their claims.
     Claims,
-    /// Each tells each other what it sends to it.
+    /// Each member tells each other one how much it sends to it.
     Sends,
-    /// Those who alone know what they expect say what they found.
+    /// The members that alone know their expectations report their findings.
     Findings,
 }
 
@@ -119,7 +119,7 @@ impl Comparing {
         own.unwrap_or_default().emit(&mut bytes[16 + AMOUNT_BYTES..]);
     }
 
-    /// What follows from the claims of all, the same at all members.
+    /// The conclusion from all claims, the same at all members.
     fn compare_claims(&self, all: &[u8]) -> Option<Finding> {
         let claims = || all.chunks_exact(CLAIM_BYTES).map(Said::parse);
         let first = claims().next()?;
@@ -167,7 +167,7 @@ impl Comparing {
         Ok(Some(Stage::Findings))
     }
 
-    /// What each member says of itself against what this process expects of it.
+    /// Compares each member's own amount with the one that this process expects of it.
     fn compare_expected(&self, given: impl Iterator<Item = Option<Amount>>) -> Option<Finding> {
         let names = (Difference::ExpectedBytes, Difference::ExpectedTypes);
         let pairs = (0..).zip(given.zip(&self.claim.expected));
@@ -183,13 +183,13 @@ impl Comparing {
         }
     }
 
-    /// What all have given in this stage, in rank order. It is over.
+    /// The data of all members in this stage, in rank order. Ends the stage.
     pub(crate) fn given(&mut self) -> Buffer {
         let len = self.part_bytes() * self.at.size as usize;
         self.memory.buffer(len)
     }
 
-    /// Writes what this process tells each other in this stage.
+    /// Writes this process' message to each other member in this stage.
     pub(crate) fn emit(&self, bytes: &mut [u8]) {
         match self.stage {
             Stage::Claims => self.emit_claim(bytes),
@@ -201,7 +201,8 @@ impl Comparing {
         }
     }
 
-    /// What all have given in this stage: the next stage, none if the operation is to run, or what was found.
+    /// Takes the data of all members in this stage. Returns the next stage, `None` if the operation may run,
+    /// or the difference found as an error.
     pub(crate) fn hear(&mut self, all: &[u8]) -> Result<Option<Stage>, Error> {
         match self.stage {
             Stage::Claims => self.hear_claims(all),

@@ -23,13 +23,13 @@ pub trait Transport {
     /// Sends `buffer` to rank `to`.
     ///
     /// # Errors
-    /// What keeps it from being sent; the collective fails with it.
+    /// Why it cannot be sent; the collective fails with this error.
     fn isend(&mut self, to: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error>;
 
     /// Receives from rank `from` into `buffer`.
     ///
     /// # Errors
-    /// What keeps it from being received; the collective fails with it.
+    /// Why it cannot be received; the collective fails with this error.
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error>;
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Folded {
 }
 
 impl Folded {
-    /// Of a pair the higher rank survives, unless the lower is `favoured`.
+    /// The higher rank of a pair survives, unless the lower is `favoured`.
     pub(super) fn new(context: Context, favoured: Option<Rank>) -> Self {
         let survivors = 1 << context.size.ilog2();
         Self { context, rest: context.size - survivors, favoured }
@@ -137,7 +137,8 @@ impl Halving<'_> {
         }
     }
 
-    /// After [`reduce_scatter`](Self::reduce_scatter): all blocks to everybody, those folded away included.
+    /// After [`reduce_scatter`](Self::reduce_scatter): sends all blocks to all processes, those folded away
+    /// included.
     pub(super) fn allgather(&self, builder: &mut Builder) {
         if let Some(me) = self.folded.me() {
             let mut width = 1;

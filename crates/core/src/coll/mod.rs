@@ -71,7 +71,7 @@ pub struct Label {
     pub root: Option<Rank>,
 }
 
-/// Who makes the schedule: one process of a communicator.
+/// The process that makes the schedule, in its communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
     /// Its rank.
@@ -121,7 +121,7 @@ impl Rooted {
 
 const OTHER_LENGTHS: Error = Error::Argument("the buffers of a collective operation differ in length");
 
-/// What is an error in every reduction: other lengths, part of an element, overlap.
+/// Checks for the errors of every reduction: different lengths, part of an element, overlap.
 fn check_reduction(send: Option<Buffer>, recv: Buffer, reducer: &Reducer) -> Result<(), Error> {
     if !recv.len().is_multiple_of(reducer.extent_bytes()) {
         return Err(Error::Count);

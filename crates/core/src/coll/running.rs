@@ -10,7 +10,7 @@ use crate::ids::{CommId, ContextId, ProcessId, Rank, Tag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Among whom a schedule runs, and how its messages are told from others.
+/// The processes of a schedule, and what distinguishes its messages from others.
 #[derive(Clone)]
 pub(crate) struct Span {
     pub(crate) group: Group,
@@ -47,7 +47,7 @@ impl Span {
 pub(crate) struct Running {
     pub(crate) schedule: Schedule,
     pub(crate) span: Span,
-    /// What is done at the end.
+    /// Action at the end.
     pub(crate) then: Option<Then>,
     /// Why it will fail, once its messages have ended.
     pub(crate) failure: Option<Error>,
@@ -70,7 +70,7 @@ impl Running {
     }
 }
 
-/// What is done at the end of a schedule.
+/// Action at the end of a schedule.
 pub(crate) enum Then {
     /// A communicator comes of it.
     Make(Box<Making>),
@@ -109,11 +109,11 @@ pub(crate) struct Meeting {
     /// The two leaders, at a leader.
     pub(crate) pair: Option<Span>,
     pub(crate) stage: Stage,
-    /// What is known of the other group.
+    /// Facts about the other group so far.
     pub(crate) found: Found,
 }
 
-/// What is being done.
+/// The current stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     /// The leaders exchange contexts and sizes.

@@ -32,14 +32,14 @@ pub struct StepId(pub u32);
 pub enum Action {
     /// Sends the buffer to a rank.
     Send {
-        /// To whom.
+        /// The rank to send to.
         to: Rank,
         /// What.
         buffer: Buffer,
     },
     /// Receives from a rank into the buffer.
     Receive {
-        /// From whom.
+        /// The rank to receive from.
         from: Rank,
         /// Where to.
         buffer: Buffer,
@@ -105,12 +105,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Says what it is, for those who ask what a process waits for.
+    /// Names the operation, for explanations of what a process waits for.
     pub fn set_label(&mut self, label: Label) {
         self.label = Some(label);
     }
 
-    /// What it is, if that was said.
+    /// The operation's name, if one was set.
     pub fn label(&self) -> Option<Label> {
         self.label
     }
@@ -120,7 +120,7 @@ impl Schedule {
         self.steps.len()
     }
 
-    /// What each step does, in the order they were made.
+    /// The action of each step, in the order of creation.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.steps.iter().map(|step| &step.action)
     }
@@ -247,7 +247,7 @@ impl Builder {
         }
     }
 
-    /// What is made from now on waits until everything made so far has completed.
+    /// Steps made from now on wait until all steps made so far have completed.
     pub fn fence(&mut self) {
         self.fence = !self.schedule.steps.is_empty();
     }

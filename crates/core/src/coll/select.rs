@@ -214,7 +214,7 @@ impl Algorithm {
     }
 }
 
-/// What to do.
+/// The algorithm chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Choice {
     /// The algorithm.
@@ -223,7 +223,7 @@ pub struct Choice {
     pub segment_bytes: usize,
 }
 
-/// What is asked.
+/// Input of the selection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
     /// Which operation.

@@ -1,10 +1,10 @@
 //! Check mode: the members of a communicator compare what they say of a collective operation before it runs.
 //!
-//! Programs may not give arguments that differ where the standard wants them alike (MPI-5.0 §6.1), and a
-//! library need not notice: such a call hangs, cuts data short or ends well by chance. Here each operation
-//! begins with an allgather of [`Claim`]s, and all members draw the same conclusion from them. Where a member
-//! alone knows what it expects of each other (`MPI_Gatherv` at the root, `MPI_Alltoallv`), it compares that
-//! and tells the others what it found, so that all give up or none.
+//! Arguments that the standard requires to match may not differ (MPI-5.0 §6.1), but a library need not detect
+//! it: such a call hangs, truncates data or succeeds by chance. Here each operation begins with an allgather
+//! of [`Claim`]s, and all members draw the same conclusion from them. Where a member alone knows what it
+//! expects of each other (`MPI_Gatherv` at the root, `MPI_Alltoallv`), it compares that and tells the others
+//! what it found, so that all give up or none.
 //!
 //! All stages run in the operation's own span. A member sends and receives all messages of a stage before
 //! any of the next one, so they cannot be taken for one another.

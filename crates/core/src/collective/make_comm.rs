@@ -32,9 +32,9 @@ impl Collectives<'_> {
     }
 
     /// A communicator of `group`, a subset of the communicator's members; all its members call
-    /// (`MPI_Comm_create`). `None` for those not in the group. Of an inter-communicator each group gives the
-    /// subset of its own; what is made stays without a communicator at those not in it, and is to be
-    /// forgotten.
+    /// (`MPI_Comm_create`). `None` for those not in the group. In an inter-communicator each group gives a
+    /// subset of itself. At members outside the subset the new id stays without a communicator, and the
+    /// caller drops it.
     pub fn icomm_create<D: Device>(
         &mut self,
         device: &mut D,
@@ -129,8 +129,8 @@ impl Collectives<'_> {
     }
 
     /// Communicators of those that give the same `color`, ranked by `key` and old rank (`MPI_Comm_split`).
-    /// With color `None` the new id stays without a communicator and is to be forgotten; and so of an
-    /// inter-communicator with a color that nobody in the other group gives.
+    /// With color `None` the new id stays without a communicator, and the caller drops it. The same holds in
+    /// an inter-communicator for a color that no member of the other group gives.
     pub fn icomm_split<D: Device>(
         &mut self,
         device: &mut D,
@@ -254,7 +254,7 @@ fn check_subset(group: &Group, of: &Group) -> Result<(), Error> {
     if group.iter().all(is_in) { Ok(()) } else { Err(Error::Group) }
 }
 
-/// What a member said: its color and key, who it is, the context it would name.
+/// A member's contribution: its color and key, its id, the context it would name.
 struct Wish {
     color: u32,
     key: i32,
@@ -262,7 +262,7 @@ struct Wish {
     context: ContextId,
 }
 
-/// What all members said, in the order of their numbers.
+/// The contributions of all members, in the order of their numbers.
 fn wishes<'a>(parent: &'a Communicator, all: &'a [u8]) -> impl Iterator<Item = Wish> + 'a {
     let field = |entry: &[u8], at: usize| [entry[at], entry[at + 1], entry[at + 2], entry[at + 3]];
     parent.members().iter().zip(all.chunks_exact(SPLIT_BYTES)).map(move |(process, entry)| Wish {
@@ -281,7 +281,7 @@ fn split_off(
     all: &[u8],
 ) -> Result<Option<Communicator>, Error> {
     let Some(color) = color else { return Ok(None) };
-    // The members of each side, and who names the context.
+    // The members of each side, and the one that names the context.
     let pick = |is_local: bool| {
         let is_here = |wish: &Wish| parent.group().rank_of(wish.process).is_some() == is_local;
         let mut picked: Vec<Wish> =

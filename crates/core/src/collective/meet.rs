@@ -206,7 +206,7 @@ impl Collectives<'_> {
             (Stage::Greeting | Stage::Members, Some(pair)) => pair.clone(),
             _ => meeting.local.clone(),
         };
-        // Whoever is lost now is not heard of again.
+        // No later notice comes for a member lost already.
         let failure = self.messages.lost_member(&span.group);
         let making = Making { into, how: How::Meeting(meeting), memory };
         let then = Some(Then::Make(Box::new(making)));
@@ -256,7 +256,7 @@ fn members_of(bytes: &[u8]) -> Vec<ProcessId> {
 /// The first thing said.
 struct Greeting {
     result: u32,
-    /// How many members the group has, or who is lost.
+    /// Size of the group, or the member that is lost.
     number: u32,
     context: u64,
     is_first: bool,
@@ -303,7 +303,7 @@ impl Greeting {
 }
 
 impl Meeting {
-    /// What this leader says to the other.
+    /// This leader's message to the other.
     fn greeting(&self) -> Vec<u8> {
         let Found { context, failure, .. } = self.found;
         let well = Greeting { result: WELL, number: self.local.group.size(), context, is_first: false };

@@ -3,10 +3,9 @@
 //! A running schedule is a request; its messages are requests with a *parent*, which vanish as they complete
 //! and wake the parent. The parent goes on in the next [`poll_transmit`](crate::Process::poll_transmit).
 //!
-//! One that has failed is not over before its last message is: the user may reuse the buffers when told, and
-//! messages work in them. Receives that nothing has matched and sends that have not left end at once;
-//! announced sends are cancelled; what is being moved is waited for, which its peer, or the loss of it,
-//! brings to an end.
+//! A failed operation ends only after its last message, because the user may reuse the buffers once it has
+//! ended. Unmatched receives and sends that have not left end at once; announced sends are cancelled;
+//! transfers in progress run until the peer completes them or is lost.
 
 mod check;
 mod make_comm;
@@ -34,7 +33,7 @@ pub use meet::OtherLeader;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectiveId(Tag);
 
-/// What collective operations keep besides the requests of those that run.
+/// State of collective operations other than the requests of the running ones.
 #[derive(Default)]
 pub(crate) struct Own {
     /// Memory of schedules that have ended.

@@ -1,9 +1,9 @@
 //! Connections between two processes that each may dial: which are tried, which stands, when to try again;
 //! without I/O.
 //!
-//! Owns the rails to each peer and their states (`peer.rs`), dials of ours under way, and callers that have
-//! proved nothing. Does not own sockets, addresses, handshakes and clocks: whoever has those tells what
-//! happened and does what [`Connections::poll_output`] says. So TCP's device and the tests' random worlds run
+//! Owns the rails to each peer and their states (`peer.rs`), our own dials under way, and callers that have
+//! proved nothing. Does not own sockets, addresses, handshakes and clocks: their owner reports events and
+//! carries out the outputs of [`Connections::poll_output`]. So TCP's device and the tests' random worlds run
 //! the same decisions.
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //!     handle_timeout(now)                               poll_timeout()
 //! ```
 //!
-//! A *dial* is a connection that this process makes; *pending* is one that somebody made to us and that has
-//! not proved itself. Two processes may dial each other at once. The dial of the one with the lower id wins
-//! if it has got as far as its hello; the other's is refused as a duplicate, and its dialler waits for the
-//! winner's. Each connection has an epoch; a claim with a newer one replaces a connection whose end has not
-//! been noticed here.
+//! A *dial* is a connection that this process makes; *pending* is an incoming one whose maker has not proved
+//! itself. Two processes may dial each other at once. The dial of the one with the lower id wins if it has
+//! got as far as its hello; the other's is refused as a duplicate, and its dialler waits for the winner's.
+//! Each connection has an epoch; a claim with a newer one replaces a connection whose end has not been
+//! noticed here.
 //!
 //! Bounds: one dial a rail, at most [`Timing::pending_max`] pending connections, the newest ones (an honest
 //! one takes one round trip, so it is never the oldest for long), each for at most [`Timing::handshake`].
@@ -40,8 +40,8 @@ use peer::{Consequence, Peer, State};
 /// A process without dials of its own to a peer leaves it this long to make its others.
 pub const DIALLED_DELAY: Duration = Duration::from_ms(100);
 
-/// A receive that waits for a process leaves it this long to make the connection: whoever sends dials at
-/// once. Later an attempt of our own finds out whether it is there.
+/// A receive that waits for a process leaves it this long to make the connection, because a sender dials at
+/// once. Later a dial of our own finds out whether the process is there.
 pub const AWAITED_DELAY: Duration = Duration::from_s(1);
 
 /// Deadlines and bounds.
@@ -63,7 +63,7 @@ pub struct DialId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PendingId(pub u64);
 
-/// A connection, by who made it.
+/// A connection, by the side that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Made {
     /// This process.
@@ -72,10 +72,10 @@ pub enum Made {
     There(PendingId),
 }
 
-/// What is to be done.
+/// A request to the owner of the sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Make a connection; its end is told by `on_connected` or `on_failed`.
+    /// Make a connection; the owner reports its end by `on_connected` or `on_failed`.
     Dial {
         /// Its name.
         dial: DialId,
@@ -135,7 +135,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Of a process that knows no peer yet.
+    /// For a process that knows no peer yet.
     pub fn new(me: ProcessId, timing: Timing) -> Self {
         Self {
             me,
@@ -245,7 +245,7 @@ impl Connections {
         }
     }
 
-    /// Somebody has connected to us.
+    /// A caller has connected to us.
     pub fn on_accepted(&mut self, now: Instant) -> PendingId {
         while self.pending.len() >= self.timing.pending_max.max(1)
             && let Some((oldest, _)) = self.pending.pop_first()
@@ -262,8 +262,8 @@ impl Connections {
         self.pending.remove(&pending);
     }
 
-    /// What to answer somebody who has proved a claim. The answer counts from
-    /// [`on_answered`](Self::on_answered) on.
+    /// The answer to a caller that has proved a claim. It takes effect with
+    /// [`on_answered`](Self::on_answered).
     pub fn answer(&self, claim: &Claim) -> Admission {
         let partner_of = |dial: u64| {
             let dial = self.dials.get(&DialId(dial))?;
@@ -357,7 +357,7 @@ impl Connections {
         self.outputs.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let peers = self.peers.values().filter_map(Peer::next_time);
         let dials = self.dials.values().map(|dial| dial.deadline);

@@ -33,7 +33,7 @@ const REFUSALS_NEVER_UP_MAX: u32 = 9;
 /// What a caller claims, and has proved to be entitled to claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Who it is.
+    /// The process that claims it.
     pub from: ProcessId,
     /// The interface of its that it uses.
     pub from_interface: u8,
@@ -43,7 +43,7 @@ pub struct Claim {
     pub epoch: u32,
 }
 
-/// What may be tried for one rail.
+/// The attempts possible for one rail.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RailPlan {
     /// The rail.
@@ -97,7 +97,7 @@ pub(super) struct Slot {
     was_up: bool,
 }
 
-/// A peer that somebody wants to talk to.
+/// A peer with traffic to or from it.
 #[derive(Debug)]
 pub(super) struct Peer {
     id: ProcessId,
@@ -106,14 +106,14 @@ pub(super) struct Peer {
     uses_max: usize,
     /// It has left, or is gone: no more dials.
     pub(super) is_over: bool,
-    /// Nothing is to be sent: that it cannot be reached is no news, for it may be stopped, and call later.
+    /// Nothing waits to be sent. A failure to reach it is not reported, for it may be stopped and call later.
     pub(super) is_only_awaited: bool,
 }
 
 /// Why a dial failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// The host answered that nobody listens there.
+    /// The host refused: no process listens there.
     Refused,
     /// Anything else.
     Other,
@@ -121,17 +121,17 @@ pub enum Failure {
     Duplicate(u32),
 }
 
-/// What follows from a failure.
+/// Consequence of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Consequence {
     Nothing,
-    /// The rail is to be reported down.
+    /// Report the rail down.
     Down(Rail),
     /// The process is gone.
     Gone,
 }
 
-/// What becomes of a proved claim.
+/// The decision on a proved claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Admission {
     /// The answer.
@@ -193,8 +193,7 @@ impl Peer {
         self.slots.iter().all(is_refused)
     }
 
-    /// Something is to be sent: the first attempts are to be made by `at`, and failures are news from then
-    /// on.
+    /// Something waits to be sent: makes the first attempts by `at`, and reports failures from then on.
     pub(super) fn hasten(&mut self, at: Instant) {
         if core::mem::take(&mut self.is_only_awaited) {
             for slot in &mut self.slots {
@@ -266,7 +265,7 @@ impl Peer {
             this.state = State::Waiting(now);
             return Consequence::Nothing;
         }
-        // What has worked before is given three more chances before something else is tried.
+        // An address that has worked before gets three more attempts before another one is tried.
         if !this.was_up || this.failures_count % 4 == 3 {
             this.skip();
         }
@@ -333,8 +332,8 @@ impl Peer {
         }
     }
 
-    /// What to do with a proved claim. `partner_of` says of a dial of ours to which interface it goes, and
-    /// whether its hello is out.
+    /// Decides on a proved claim. `partner_of` gives the interface that a dial of ours goes to, and whether
+    /// its hello is out.
     pub(super) fn admit(
         &self,
         me: ProcessId,

@@ -8,7 +8,7 @@ use super::{Algorithm, Blocks, Builder, Choice, Context, Pool, Schedule, no_such
 use crate::buffer::Buffer;
 use crate::error::Error;
 
-/// Brings everybody's `send` into the blocks of everybody's `recv`. Without `send` (`MPI_IN_PLACE`) each
+/// Brings each process' `send` into the blocks of each process' `recv`. Without `send` (`MPI_IN_PLACE`) each
 /// process' own block lies in `recv` already.
 ///
 /// # Errors

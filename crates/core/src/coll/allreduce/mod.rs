@@ -10,8 +10,8 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::op::Reducer;
 
-/// Combines everybody's `send` into everybody's `recv`. Without `send` (`MPI_IN_PLACE`) the operand lies in
-/// `recv`.
+/// Combines the `send` of all processes into each process' `recv`. Without `send` (`MPI_IN_PLACE`) the
+/// operand lies in `recv`.
 ///
 /// # Errors
 /// [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that differ in length or overlap,
@@ -45,7 +45,7 @@ pub fn allreduce(
     Ok(builder.finish())
 }
 
-/// What is reduced: more than nothing, among more than one.
+/// Operands of a reduction that is not empty, among at least two processes.
 #[derive(Clone, Copy)]
 struct Args<'a> {
     context: Context,

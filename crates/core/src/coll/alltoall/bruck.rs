@@ -44,7 +44,7 @@ pub(super) fn build(builder: &mut Builder, context: Context, send: Buffer, recv:
         builder.fence();
         distance *= 2;
     }
-    // What has arrived at distance j comes from the rank j below.
+    // The block at distance j comes from the rank j below.
     for index in 0..size {
         builder.copy(run(travelling, index, 1), run(recv, context.down(index), 1));
     }

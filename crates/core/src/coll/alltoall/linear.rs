@@ -12,7 +12,7 @@ pub(super) fn build(builder: &mut Builder, context: Context, send: Blocks<'_>, r
             builder.receive(from, block);
         }
     }
-    // Everybody begins with another neighbour, so that no process is everybody's first target.
+    // Each process begins with another neighbour, so that no process is the first target of all.
     for distance in 1..size {
         let to = context.up(distance);
         let block = send.get(to, size);

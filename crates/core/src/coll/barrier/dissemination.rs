@@ -1,6 +1,6 @@
 //! Dissemination barrier (Hensgen, Finkel, Manber 1988): ⌈log₂ n⌉ rounds, any number of processes.
 //!
-//! In round k each process tells the one 2^k above it; after it, each has heard, directly or not, from
+//! In round k each process sends to the one 2^k above it. After round k each has heard, directly or not, from
 //! 2^(k+1) processes below.
 
 use crate::buffer::Buffer;

@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::ids::Rank;
 
-/// Sends `buffer` of `root` into everybody's.
+/// Sends `buffer` of `root` into that of every other process.
 ///
 /// # Errors
 /// [`Error::Root`]; [`Error::Argument`] for an algorithm that does not serve here.
@@ -38,7 +38,7 @@ pub fn bcast(
     Ok(builder.finish())
 }
 
-/// What is broadcast: more than nothing, among more than one.
+/// A broadcast of at least one byte, among at least two processes.
 #[derive(Clone, Copy)]
 struct Args {
     context: Context,

@@ -53,8 +53,8 @@ pub(super) fn ring(builder: &mut Builder, Args { context, buffer, root }: Args) 
         let out = (place + context.size - round) % context.size;
         let back = (place + context.size - round - 1) % context.size;
         let (out, back) = (parts.run(out, 1), parts.run(back, 1));
-        // A part is passed on when it has come. The root has all and takes part for the others' sake only:
-        // it need not receive, and nobody sends it anything.
+        // Each process forwards a part once it has received it. The root has all parts: it only sends, and no
+        // process sends to it.
         let next_is_root = (place + 1) % context.size == 0;
         if !out.is_empty() && !next_is_root {
             let send = builder.send(context.up(1), out);

@@ -1,5 +1,5 @@
-//! Linear gather: everybody sends to the root, which receives from all at once. No copies and no waiting for
-//! others: best for long blocks, and the only one for blocks of different lengths.
+//! Linear gather: each process sends to the root, which receives from all at once. No copies and no waiting
+//! for others: best for long blocks, and the only one for blocks of different lengths.
 
 use crate::buffer::Buffer;
 use crate::coll::{Blocks, Builder, Context};

@@ -8,8 +8,8 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::ids::Rank;
 
-/// Brings everybody's `send` into the blocks of `recv` at `root`. `recv` is read at the root only; `send` may
-/// be `None` there (`MPI_IN_PLACE`: its block lies in `recv` already).
+/// Brings each process' `send` into the blocks of `recv` at `root`. `recv` is read at the root only; `send`
+/// may be `None` there (`MPI_IN_PLACE`: its block lies in `recv` already).
 ///
 /// # Errors
 /// [`Error::Root`]; [`Error::Argument`] for buffers that do not fit each other, a missing buffer, or an

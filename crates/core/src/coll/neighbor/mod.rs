@@ -11,8 +11,8 @@ use crate::ids::Rank;
 /// A block and the rank that it goes to, or comes from.
 pub type Block = (Rank, Buffer);
 
-/// Sends and receives blocks. Of several blocks from one process to another, the first sent is the first
-/// received, and so on; a process may be its own neighbour. Both ends of an edge give the same length.
+/// Sends and receives blocks. Several blocks from one process to another are received in the order sent; a
+/// process may be its own neighbour. Both ends of an edge give the same length.
 ///
 /// # Errors
 /// [`Error::Rank`] for a neighbour that is no rank, [`Error::Argument`] for blocks to itself that do not fit

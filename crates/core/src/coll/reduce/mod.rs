@@ -11,8 +11,8 @@ use crate::op::Reducer;
 
 pub(super) use binomial::tree;
 
-/// Combines everybody's `send` into `recv` at `root`. `recv` is used at the root only, where `send` may be
-/// `None` (`MPI_IN_PLACE`: the root's operand lies in `recv`).
+/// Combines the `send` of all processes into `recv` at `root`. `recv` is used at the root only, where `send`
+/// may be `None` (`MPI_IN_PLACE`: the root's operand lies in `recv`).
 ///
 /// # Errors
 /// [`Error::Root`]; [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that do not fit
@@ -49,7 +49,7 @@ pub fn reduce(
     Ok(builder.finish())
 }
 
-/// What is reduced: at least one of the buffers is there, and no empty one.
+/// Operands of a reduction: at least one buffer is present, and none is empty.
 #[derive(Clone, Copy)]
 struct Args<'a> {
     context: Context,

@@ -21,7 +21,7 @@ pub(super) fn build(builder: &mut Builder, Args { context, send, recv, root, red
         Halving { folded, offset: &|i| even_offset(i, parts, bytes / extent, extent), send, sum };
     halving.reduce_scatter(builder);
     if parts == 1 {
-        // One process, nobody to receive from: its operand is the result.
+        // A single process receives nothing: its operand is the result.
         if let (Some(send), Some(recv)) = (send, recv) {
             builder.copy(send, recv);
         }

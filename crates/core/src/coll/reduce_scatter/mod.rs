@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::op::Reducer;
 use alloc::vec::Vec;
 
-/// Combines everybody's `send` and gives each process its part: `counts` says how many bytes. Without `send`
-/// (`MPI_IN_PLACE`) the operand lies in `recv`, which then is as long as all parts together; the part is put
-/// at its beginning.
+/// Combines the `send` of all processes and gives each process its part: `counts` says how many bytes.
+/// Without `send` (`MPI_IN_PLACE`) the operand lies in `recv`, which then is as long as all parts together;
+/// the part is put at its beginning.
 ///
 /// # Errors
 /// [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that do not fit the counts or
@@ -55,7 +55,7 @@ pub fn reduce_scatter(
     Ok(builder.finish())
 }
 
-/// What is reduced: more than nothing, among more than one.
+/// Operands of a reduction that is not empty, among at least two processes.
 struct Args<'a> {
     context: Context,
     operand: Buffer,

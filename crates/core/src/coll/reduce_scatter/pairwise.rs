@@ -1,5 +1,5 @@
 //! Pairwise exchange: n - 1 rounds; in each a process sends one other its part and gets an operand for its
-//! own. Nobody moves more than one vector: best for long vectors and operations that commute.
+//! own. No process moves more than one vector: best for long vectors and operations that commute.
 
 use super::Args;
 use crate::coll::Builder;

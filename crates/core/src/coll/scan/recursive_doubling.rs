@@ -37,7 +37,7 @@ pub(super) fn inclusive(
 /// Besides the sum that includes this process' operand, which the ones above need, there is the one without.
 pub(super) fn exclusive(builder: &mut Builder, context: Context, send: Option<Buffer>, recv: Buffer) {
     let (rank, size) = (context.rank, context.size);
-    // The last process sends to nobody and needs no sum that includes itself.
+    // The last process sends nothing and needs no sum that includes itself.
     let with_own = if rank + 1 < size { builder.scratch(recv.len()) } else { Buffer::EMPTY };
     if !with_own.is_empty() {
         builder.copy(send.unwrap_or(recv), with_own);

@@ -8,8 +8,8 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::ids::Rank;
 
-/// Brings the blocks of `send` at `root` into everybody's `recv`. `send` is read at the root only; `recv` may
-/// be `None` there (`MPI_IN_PLACE`: its block stays in `send`).
+/// Brings the blocks of `send` at `root` into each process' `recv`. `send` is read at the root only; `recv`
+/// may be `None` there (`MPI_IN_PLACE`: its block stays in `send`).
 ///
 /// # Errors
 /// As [`gather`](super::gather()).

@@ -1,15 +1,15 @@
-//! What each algorithm costs, by the model of [`super`].
+//! Cost of each algorithm, by the model of [`super`].
 
 use super::{Algorithm, Collective, Fabric, Question, log2_ceil};
 
-/// What an algorithm does.
+/// Work of an algorithm.
 #[derive(Clone, Copy, Default, Debug)]
 struct Cost {
     /// Messages one after the other on the longest path.
     rounds: u128,
     /// Length of one of them, in bytes: whether they are eager.
     message_bytes: u128,
-    /// Messages that the busiest process sends and receives besides those of the rounds.
+    /// Messages that the busiest process sends and receives in addition to those of the rounds.
     extra_messages: u128,
     /// Bytes moved on the longest path.
     bytes: u128,
@@ -235,7 +235,7 @@ fn alltoall(algorithm: Algorithm, n: u128, m: u128, log: u128) -> Cost {
             extra_messages: 2 * (n - 1),
             bytes: all + all / 8,
             all_messages: n * (n - 1),
-            // Two waits each, for what comes before and after everybody else has had a turn.
+            // Two waits each: one before and one after all others have had a turn.
             all_together: n * (n - 1) - (2 * n).min(n * (n - 1)),
             all_bytes: n * (all + all / 8),
             ..Cost::default()

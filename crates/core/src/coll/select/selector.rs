@@ -12,8 +12,7 @@ use alloc::vec::Vec;
 pub struct Selector {
     size: u32,
     fabric: Fabric,
-    /// For each operation, commutative or not: from which length on which algorithm. Empty: not asked for
-    /// yet.
+    /// Per operation, commutative or not: least lengths and their algorithms. Empty: not computed yet.
     tables: [[Vec<(usize, Algorithm)>; 2]; Collective::ALL.len()],
     forced: [Option<Algorithm>; Collective::ALL.len()],
 }
@@ -37,7 +36,7 @@ impl Selector {
         Ok(())
     }
 
-    /// What [`choose`](super::choose) would answer, unless [forced](Self::force).
+    /// The answer of [`choose`](super::choose), unless [forced](Self::force).
     ///
     /// `bytes` as in [`Question`]; where processes do not know each other's lengths (alltoallv, alltoallw)
     /// any length may be given, for the algorithms of these work together.

@@ -1,4 +1,4 @@
-//! Check mode: members that agree get their results, others an error that says who differs.
+//! Check mode: members that agree get their results, others an error that names the one that differs.
 
 use super::*;
 use crate::coll::{Amount, Claim, Collective, Context, Schedule};
@@ -21,8 +21,8 @@ fn claim_of_bcast(bytes: u64) -> Claim {
     Claim { common: Some(amount(bytes)), ..Claim::new(Collective::Bcast, Some(0)) }
 }
 
-/// Each process says what `claim` gives for it and runs a broadcast of 100 bytes if all agree. What each gets
-/// in the end, and its bytes.
+/// Each process makes the claim of `claim` and runs a broadcast of 100 bytes if all agree. Returns each one's
+/// error and bytes.
 fn outcomes(net: &mut Net, claim: impl Fn(usize) -> Claim) -> Vec<(Option<Error>, Vec<u8>)> {
     let count = net.nodes.len();
     let mut under_way = vec![];
@@ -117,7 +117,7 @@ fn what_one_alone_expects_of_another_is_told_to_all() {
 
 #[test]
 fn an_alltoall_of_any_blocks_is_compared_pair_by_pair() {
-    // What `from` sends to `to`; rank 2 says floats to rank 1, which expects integers.
+    // Block of `from` for `to`; rank 2 sends floats to rank 1, which expects integers.
     let block = |from: usize, to: usize| amount((10 * from + to) as u64);
     let claim = |at: usize, is_wrong: bool| {
         let mut sends: Vec<Amount> = (0..4).map(|to| block(at, to)).collect();

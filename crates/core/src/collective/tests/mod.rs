@@ -355,7 +355,7 @@ fn failed_collective_ends_when_no_message_uses_its_buffers() {
     }
 }
 
-/// What has not been matched does not hold the failure up: it is taken back.
+/// Unmatched messages do not delay the failure: they are cancelled.
 #[test]
 fn a_collective_that_fails_takes_back_what_nobody_has_received() {
     let rail = RailCapabilities { eager_bytes_max: 100, get: true, ..RailCapabilities::default() };

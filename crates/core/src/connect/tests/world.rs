@@ -57,9 +57,9 @@ enum Message {
 }
 
 enum Event {
-    /// Of a socket, at its dialler's (0) or listener's (1) end.
+    /// Arrival at a socket's dialler (0) or listener (1) end.
     Arrive(usize, usize, Message),
-    /// A process is to be called.
+    /// Time to call a process.
     Timer(usize),
     /// A process begins to want a peer.
     Want(usize, usize),
@@ -462,7 +462,7 @@ impl World {
         }
     }
 
-    /// Every rail of every pair that somebody wants is up, with the same connection and epoch at both sides.
+    /// Every wanted rail of every pair is up, with the same connection and epoch at both sides.
     pub(super) fn check_agreement(&self) -> Result<(), String> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());

@@ -112,7 +112,7 @@ struct Log {
 }
 
 impl Log {
-    /// Of the next packet: its number, and which of its connections the sender has.
+    /// Header of the next packet: its number, and the sender's connection.
     fn header(&self, link: Link) -> [u8; 8] {
         let mut header = numbered(link, self.sent_count);
         header[1] = self.ups_count[0] as u8;

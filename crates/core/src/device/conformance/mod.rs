@@ -1,8 +1,7 @@
 //! A test that any device can run: does it keep what [`Device`] promises?
 //!
-//! Owns the checks, one a promise, and what drives devices through them. Does not own the world: whoever has
-//! a device says how to make some that are connected, and how time passes there ([`World`]). A failure names
-//! the promise.
+//! Owns the checks, one a promise, and what drives devices through them. Does not own the world: a [`World`],
+//! given with the device, makes connected devices and advances time. A failure names the promise.
 //!
 //! ```text
 //!   make() ──► World (N devices, connected) ──► one check ──► dropped; a fresh one for the next check
@@ -52,8 +51,8 @@ pub trait World {
     /// minutes, a limit for what hangs).
     fn advance(&mut self) -> bool;
 
-    /// Sleeps at a device that has answered [`Armed`](super::Armed::Armed) until it is woken. `false`: nobody
-    /// woke it within the world's patience.
+    /// Sleeps at a device that has answered [`Armed`](super::Armed::Armed) until it is woken. `false`: no
+    /// wake-up came within the world's patience.
     fn sleep(&mut self, at: usize) -> bool;
 
     /// Breaks the connection of a rail, as a pulled cable or a reset does; it works again soon. `false`: this

@@ -16,7 +16,7 @@ const POLLS_COUNT: usize = 16;
 const IDLE_ROUNDS: usize = 4;
 /// Rounds in which something that must not come is waited for.
 pub(super) const SETTLE_ROUNDS: usize = 100;
-/// What lies around a buffer that a device writes to.
+/// Guard bytes on each side of a buffer that a device writes to.
 pub(super) const GUARD_BYTES: usize = 64;
 const GUARD: u8 = 0xa5;
 
@@ -42,7 +42,7 @@ pub(super) enum Came {
     Gone(ProcessId),
 }
 
-/// What is done with fronts.
+/// How fronts are handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fronts {
     Ignore,
@@ -73,7 +73,7 @@ impl Guarded {
         Self { whole, len }
     }
 
-    /// What is between the guards.
+    /// The memory between the guards.
     pub(super) fn inner(&self) -> Buffer {
         self.whole.part(GUARD_BYTES, self.len)
     }
@@ -106,7 +106,7 @@ pub(super) struct Rig<'w> {
     pub(super) fronts: Fronts,
     /// Copied when a packet comes.
     pub(super) watched: Option<Buffer>,
-    /// By receiver: a payload that is being fetched, from whom.
+    /// Per receiver: the payload being fetched, and its sender.
     fetching: Vec<Option<(ProcessId, Guarded)>>,
     pub(super) let_go_count: usize,
     alive: Vec<bool>,

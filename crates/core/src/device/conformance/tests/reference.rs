@@ -1,4 +1,4 @@
-//! A device in memory that keeps every promise, and can be told to break one.
+//! A device in memory that keeps every promise except one that a test may select.
 //!
 //! Rail 0 is as shared memory: it does not break, and puts and gets. Rail 1 is as a socket: it has
 //! connections that break. Long packets show their fronts first, on both.
@@ -107,7 +107,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-/// What all devices share.
+/// State shared by all devices.
 #[derive(Default)]
 struct Wire {
     bug: Option<Bug>,
@@ -117,7 +117,7 @@ struct Wire {
     connected: BTreeSet<(usize, usize)>,
     armed: [bool; COUNT],
     woken: [bool; COUNT],
-    /// Who found whose inbox full.
+    /// Senders that found a full inbox, with its owner.
     starved: BTreeSet<(usize, usize)>,
     memory: BTreeMap<u64, Buffer>,
     late_puts: Vec<(Buffer, Buffer)>,
