@@ -6,15 +6,15 @@ use crate::error::Error;
 use crate::ids::CommId;
 use alloc::vec::Vec;
 
-/// What each buffered message needs besides its data, in bytes (`MPI_BSEND_OVERHEAD`): bookkeeping lives
-/// elsewhere, this pays for rounding each copy up to 64 bytes.
+/// Space of a buffered message in addition to its data, in bytes (`MPI_BSEND_OVERHEAD`): it covers rounding
+/// each copy up to 64 bytes; bookkeeping lives elsewhere.
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
 
 /// What a buffer is attached to. A message takes the communicator's, else the session's of the communicator,
 /// else the process'.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferOwner {
-    /// All that has none of its own.
+    /// All communicators without a buffer of their own.
     Process,
     /// A session, by a number that the runtime gives.
     Session(u32),
@@ -22,7 +22,7 @@ pub enum BufferOwner {
     Comm(CommId),
 }
 
-/// What is attached.
+/// The buffer attached.
 #[derive(Clone, Copy, Debug)]
 pub enum Attachment {
     /// The user's memory.

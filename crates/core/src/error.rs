@@ -7,7 +7,7 @@
 use crate::ids::{ProcessId, Rank};
 use core::fmt;
 
-/// What can go wrong, from the caller's point of view. The C boundary maps variants to MPI error classes.
+/// Errors, from the caller's point of view. The C boundary maps variants to MPI error classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -72,11 +72,11 @@ pub enum Error {
     Unlike {
         /// In what they differ.
         what: Difference,
-        /// Who differs.
+        /// The member that differs.
         rank: Rank,
-        /// What it has.
+        /// Its value.
         theirs: u64,
-        /// What others have, or expect.
+        /// The value that others have, or expect.
         others: u64,
     },
     /// `MPI_ERR_WIN`: no such window.
@@ -97,9 +97,9 @@ pub enum Error {
     },
     /// A peer sent what no correct peer sends. It is cut off; its operations end with this.
     PeerMisbehaved {
-        /// Who.
+        /// The peer.
         peer: ProcessId,
-        /// What was wrong.
+        /// The fault.
         what: &'static str,
     },
 }

@@ -87,7 +87,7 @@ impl RailSet {
 ///
 /// The process that leads a communicator's making names it: its own id above, a counter below. So making a
 /// communicator needs one broadcast and no agreement, and two threads that make two at once cannot collide.
-/// Bit 0 tells point-to-point (0) from collective (1) traffic.
+/// Bit 0 is 0 for point-to-point and 1 for collective traffic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ContextId(pub u64);
 

@@ -1,5 +1,5 @@
 //! How the members of two groups that cannot talk to each other learn of each other (MPI-5.0 §11.9): their
-//! leaders exchange what is to be known over a stream that somebody else has made.
+//! leaders exchange the tables over a stream that the caller has made.
 //!
 //! ```text
 //!   Telling -- the others' table comes --> Judging -- ours know them --> Ready -- they know ours --> Made
@@ -36,7 +36,7 @@ pub const CARD_BYTES_MAX: usize = 4096;
 pub const TOKEN_BYTES: usize = 32;
 const MEMBER_BYTES_MIN: usize = 4 + 8 + 2;
 
-/// A process, as it is told of to others.
+/// A process, as described to others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
     /// Its number.
@@ -47,10 +47,10 @@ pub struct Member {
     pub card: Vec<u8>,
 }
 
-/// A group, as its leader tells of it.
+/// A group, as described by its leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// Random bytes, for names and keys that nobody else has.
+    /// Random bytes, for unique names and keys.
     pub token: [u8; TOKEN_BYTES],
     /// The leader's rank.
     pub leader: Rank,
@@ -157,7 +157,7 @@ impl Table {
 }
 
 impl Introduction {
-    /// Begins: tells the other side of our group. Cards are at most [`CARD_BYTES_MAX`] long.
+    /// Begins: sends the table of our group to the other side. Cards are at most [`CARD_BYTES_MAX`] long.
     pub fn new(own: &Table) -> Self {
         debug_assert!(own.members.iter().all(|member| member.card.len() <= CARD_BYTES_MAX));
         let mut new = Self {

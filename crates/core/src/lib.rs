@@ -10,11 +10,11 @@
 //! `ayatori-devices`. So one body of code lives in `libmpi_abi.so` over real devices, in the simulator with
 //! thousands of instances in a `Vec`, and in unit tests with two instances on a virtual wire.
 //!
-//! *How data flows.* A send that is short, and for which there is credit, leaves in one packet at once. Any
-//! other becomes a [`transfer`]: it is announced, matched, and moved by get, put or packets, as
-//! [`transfer::choose`] decides. Packets go through a [`link`] to the peer, which knows its rails. What
-//! arrives is matched by (communicator, source, tag), or waits unmatched; its bytes are copied once, from the
-//! device's memory to the receive's. A request ends when its data is where it belongs.
+//! *How data flows.* A short send with credit leaves in one packet at once. Any other send becomes a
+//! [`transfer`]: it is announced, matched, and moved by get, put or packets, as [`transfer::choose`] decides.
+//! Packets go through a [`link`] to the peer, which knows its rails. An arriving message is matched by
+//! (communicator, source, tag), or waits unmatched; its bytes are copied once, from the device's memory to
+//! the receive buffer. A request ends when its data is in place.
 //!
 //! *Where to begin.* The type [`Process`], whose methods are sorted into getters, commands, inputs and
 //! outputs; then [`device`], the trait below it; then [`transfer`]. Here two processes exchange a message

@@ -153,7 +153,7 @@ impl Parts<'_> {
             return;
         }
         request.state = State::Partitioned(partitioned);
-        // Whoever waits is to look again.
+        // Waiting callers look again.
         self.messages.completion_count += u64::from(is_over);
         self.messages.failure_count += u64::from(has_failed);
     }

@@ -76,7 +76,7 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// As [`remove`](Self::remove), for a value nobody wants: it need not be moved.
+    /// As [`remove`](Self::remove), for a value that the caller drops: it need not be moved.
     #[inline]
     pub(crate) fn discard(&mut self, id: RequestId) {
         if let Some(slot) = self.slots.get_mut(id.index as usize)

@@ -1,5 +1,5 @@
-//! What `MPIX_Comm_revoke`, `_agree`, `_shrink`, `_ack_failed` and `_get_failed` do, and what becomes of
-//! failures, revocations and notes that come.
+//! `MPIX_Comm_revoke`, `_agree`, `_shrink`, `_ack_failed` and `_get_failed`, and handling of failures,
+//! revocations and notes.
 //!
 //! A revoked communicator has a slot of its own kind, so the short path looks for it nowhere: it finds no
 //! communicator there.
@@ -38,7 +38,7 @@ impl Survivors<'_> {
     }
 
     /// The members of a communicator, of both groups if there are two, that are known to have failed, in the
-    /// order in which this process was told (`MPIX_Comm_get_failed`).
+    /// order in which this process learned of it (`MPIX_Comm_get_failed`).
     pub fn failed_members(&self, comm: CommId) -> Result<Group, Error> {
         Group::from_members(self.lost_members(self.any_comm(comm)?.members()).collect())
     }
@@ -70,8 +70,8 @@ impl Survivors<'_> {
 /// Commands.
 impl Survivors<'_> {
     /// Acknowledges the failures of the first `count` of [`failed_members`](Self::failed_members)
-    /// (`MPIX_Comm_ack_failed`): they no longer interrupt receives from anybody, nor make agreements fail.
-    /// What was acknowledged stays so. How many are.
+    /// (`MPIX_Comm_ack_failed`): they no longer interrupt receives from any source, nor make agreements fail.
+    /// Acknowledged failures stay so. Returns the number acknowledged.
     pub fn ack_failed(&mut self, comm: CommId, count: usize) -> Result<usize, Error> {
         let of = self.any_comm(comm)?;
         let (context, known) = (of.context(), self.lost_members(of.members()).count());
@@ -93,8 +93,8 @@ impl Survivors<'_> {
 
     /// Agrees with all members that live on the bitwise *and* of their flags (`MPIX_Comm_iagree`), written
     /// there when the request is over: the four bytes of an integer, least significant first. The request
-    /// fails with [`Error::MembersFailed`], at all alike, if there are failures that not all have
-    /// acknowledged; the flag is written all the same. Members begin agreements in the same order.
+    /// fails with [`Error::MembersFailed`], at all members alike, if there are failures that not all have
+    /// acknowledged; the flag is written even then. Members begin agreements in the same order.
     pub fn iagree(&mut self, comm: CommId, flag: u32, into: Buffer) -> Result<Posted, Error> {
         let of = self.any_comm(comm)?.clone();
         let acked = self.lost_members(of.members()).take(self.acknowledged_count(of.context()));
@@ -148,7 +148,7 @@ impl Survivors<'_> {
             let agreements = Agreements::new(of.number(), members.size(), failed);
             self.own.councils.insert(context, Council { members, agreements });
             for (from, note) in self.own.take_early(context) {
-                // What is wrong with a note is found out when its sender cannot be told any more: ignored.
+                // An error in a note is found when its sender can no longer be told: ignored.
                 let _ = self.on_agreement(from, &note);
             }
         }
@@ -172,7 +172,7 @@ impl Survivors<'_> {
         Some(result)
     }
 
-    /// A note is to be sent.
+    /// Queues a note.
     fn post_note(&mut self, to: ProcessId, note: Note) {
         self.own.outbox.push_back((to, note));
         if !core::mem::replace(&mut self.own.is_woken, true) {
@@ -185,7 +185,7 @@ impl Survivors<'_> {
         self.own.is_woken = false;
         while let Some((to, note)) = self.own.outbox.pop_front() {
             let index = self.messages.links.to(device, to);
-            // One that has failed is told nothing.
+            // A failed process gets no note.
             self.messages.links.queue_control(index, Header::Note(note));
         }
     }
@@ -240,7 +240,7 @@ impl Survivors<'_> {
     }
 }
 
-/// What is left of a communicator.
+/// The rest of a communicator.
 fn shrunk(
     me: ProcessId,
     parent: &Communicator,

@@ -1,5 +1,5 @@
-//! Time as the core knows it: picoseconds on a clock somebody else reads. A 16-byte flit at 5 GB/s takes
-//! 3.2 ns, so nanoseconds would not do; 64 bits of picoseconds last 213 days.
+//! Time as the core knows it: picoseconds on a clock that the caller reads. A 16-byte flit at 5 GB/s takes
+//! 3.2 ns, so nanoseconds are too coarse; 64 bits of picoseconds last 213 days.
 
 use core::ops::{Add, AddAssign, Sub};
 

@@ -29,7 +29,7 @@ pub const LONGEST_HEADER_BYTES: usize = 48 + 16 * KEYS_MAX;
 /// Rails whose keys fit a header: 48 + 4 × 16 = 112 of 128 bytes.
 pub const KEYS_MAX: usize = 4;
 
-/// What every packet begins with.
+/// The first bytes of every packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prefix {
     /// Eager credit given back to the packet's receiver, in cells.
@@ -107,7 +107,7 @@ pub enum Header {
     EagerSync(Envelope, RequestId),
     /// Request to send: a message of `length` bytes waits at the sender.
     Rts {
-        /// What it is matched by.
+        /// The envelope for matching.
         envelope: Envelope,
         /// The sender's request.
         sender: RequestId,
@@ -341,8 +341,8 @@ pub fn sequence_of(bytes: &[u8]) -> Result<u32, Malformed> {
     Ok((Reader(bytes).word()? >> 32) as u32)
 }
 
-/// What [`parse`] says of the header of [`Header::Eager`] with nothing after it. `None`: it is another, or
-/// malformed.
+/// Result of [`parse`] for the header of [`Header::Eager`] with nothing after it. `None`: it is another
+/// header, or malformed.
 #[inline(always)]
 pub fn parse_eager(bytes: &[u8]) -> Option<(Prefix, Envelope)> {
     let mut reader = Reader(bytes);

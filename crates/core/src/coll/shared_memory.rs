@@ -46,8 +46,8 @@ pub fn is_exchange(question: &Question, occupancy: Occupancy) -> bool {
     is_short && is_direct(question, occupancy)
 }
 
-/// What each member can write at a time, and the result, bytes: 64 KiB as long as all of it stays within some
-/// megabytes; less where ranks are many.
+/// Size of each member's area, and of the result's, in bytes: 64 KiB as long as all of them stay within some
+/// megabytes; less for many ranks.
 pub fn area_bytes(ranks_count: u32) -> usize {
     ((4 << 20) / ranks_count.max(1) as usize).clamp(4 << 10, 64 << 10).next_multiple_of(4 << 10)
 }
@@ -69,7 +69,7 @@ pub fn operand_segment_bytes(rest_bytes: usize, element_bytes: usize, area_bytes
     if rest_bytes <= area_bytes { rest_bytes } else { area_bytes / unit(element_bytes) * unit(element_bytes) }
 }
 
-/// Of the part of each member, in whole units, where all of `size` fold together.
+/// Size of each member's part, in whole units, if all of `size` fold together.
 pub fn fold_part_bytes(segment_bytes: usize, size: u32, element_bytes: usize) -> usize {
     segment_bytes.div_ceil(size as usize).next_multiple_of(unit(element_bytes))
 }
@@ -160,7 +160,7 @@ pub fn lent_lengths(size: u32, occupancy: Occupancy) -> Range<usize> {
     }
 }
 
-/// What schedules cost in shared memory, measured through the library on a machine of 2026 (2 ranks; 4 to 32
+/// Cost of schedules in shared memory, measured through the library on a machine of 2026 (2 ranks; 4 to 32
 /// ranks on 2 CPUs).
 pub fn fabric(occupancy: Occupancy) -> Fabric {
     Fabric {

@@ -97,7 +97,7 @@ impl Collectives<'_> {
             }
             Ok(None) => (comparing.next?, None),
             Err(error) => {
-                // What has failed here is said here.
+                // This call returns the error; the schedule is dropped.
                 self.own.pool.recycle(comparing.next?);
                 return Err(error);
             }

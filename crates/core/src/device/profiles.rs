@@ -9,9 +9,8 @@ pub const TCP_HEAD_BYTES: usize = 20;
 pub const TCP_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// TCP: the longest payload of a packet of a long message's data in bytes.
 pub const TCP_LONG_PAYLOAD_BYTES_MAX: usize = 17 << 16;
-/// TCP: unsent bytes the kernel takes of one connection, beside what is on its way. What it has and has not
-/// sent cannot go over another rail, and acknowledgements and answers wait behind it: 256 KiB are 1 ms of 2
-/// Gbit/s.
+/// TCP: unsent bytes that the kernel takes per connection, beyond those in flight. Bytes in the kernel cannot
+/// go over another rail, and acknowledgements and answers wait behind them: 256 KiB are 1 ms of 2 Gbit/s.
 pub const TCP_UNSENT_BYTES_MAX: u32 = 256 << 10;
 
 /// Headers of IPv4 and of TCP with timestamps.
@@ -25,7 +24,7 @@ const BURST_BYTES_MAX: usize = 65_215;
 pub fn tcp_packet_bytes(mtu_bytes: Option<u32>) -> usize {
     let segment = (mtu_bytes.unwrap_or(1500) as usize).saturating_sub(SEGMENT_HEADERS_BYTES).max(1);
     let burst = BURST_BYTES_MAX / segment * segment;
-    // Of a loopback, say, whose segments are longer than a packet.
+    // A loopback, for example, has segments longer than a packet.
     if burst < BURST_BYTES_MAX / 2 {
         TCP_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX
     } else {

@@ -2,9 +2,9 @@
 //!
 //! [`Process::explain`](crate::Process::explain) tells what a process has: communicators, posted receives,
 //! unexpected messages, links. [`Process::need`](crate::Process::need) tells what a request needs to end. The
-//! runtime adds which call of the user waits for which requests, and gives all of it away as a [`Snapshot`];
-//! whoever has those of all processes can say who waits for whom. Nothing here costs anything before somebody
-//! asks.
+//! runtime adds which call of the user waits for which requests, and passes all of it on as a [`Snapshot`].
+//! The snapshots of all processes show which process waits for which. Nothing here costs anything before a
+//! query.
 //!
 //! Lists are cut at [`LIST_MAX`] and say how many there were. Bytes are made and read by the trait [`Plain`]:
 //! what a foreign process wrote is refused and never trusted.
@@ -22,7 +22,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use plain::plain_struct;
 
-/// How many entries of a list are told at most: a job has gone wrong by more than a list shows.
+/// Maximum number of list entries reported: a longer list explains no more.
 pub const LIST_MAX: usize = 32;
 /// The same for links, of which there may be one to each process.
 pub const LINKS_MAX: usize = 2048;
@@ -82,17 +82,17 @@ plain_struct! {
     /// by what it says.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct SlowRail {
-        /// To whom.
+        /// The peer.
         pub peer: ProcessId,
         /// Its index.
         pub rail: u8,
-        /// What was measured last.
+        /// The last measurement.
         pub bytes_per_s: u64,
         /// Its round trip, in nanoseconds.
         pub round_trip_ns: u64,
         /// The index of the other one.
         pub best: u8,
-        /// What was measured of that.
+        /// The last measurement of the other one.
         pub best_bytes_per_s: u64,
     }
 
@@ -105,7 +105,7 @@ plain_struct! {
         pub target: Option<ProcessId>,
     }
 
-    /// A lock of a window in shared memory that somebody waits for.
+    /// A lock of a window in shared memory that a process waits for.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct LockState {
         /// The window's.
@@ -116,7 +116,7 @@ plain_struct! {
         pub target: ProcessId,
         /// It is wanted alone.
         pub is_exclusive: bool,
-        /// Who holds it alone.
+        /// The exclusive holder.
         pub holder: Option<ProcessId>,
         /// How many hold it: one, if it is held alone.
         pub holders_count: u32,
@@ -140,7 +140,7 @@ plain_struct! {
     pub struct PostedReceive {
         /// The communicator's.
         pub context: ContextId,
-        /// From whom; `None`: anybody.
+        /// The source; `None`: any.
         pub source: Option<ProcessId>,
         /// `None`: any.
         pub tag: Option<Tag>,
@@ -148,12 +148,12 @@ plain_struct! {
         pub bytes: u64,
     }
 
-    /// A message that nobody has asked for.
+    /// A message without a matching receive.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct UnexpectedMessage {
         /// The communicator's.
         pub context: ContextId,
-        /// Who sent it.
+        /// The sender.
         pub source: ProcessId,
         /// Its tag.
         pub tag: Tag,
@@ -189,7 +189,7 @@ plain_struct! {
         pub number: i64,
         /// `None`: it makes a communicator, or starts or ends MPI.
         pub label: Option<Label>,
-        /// What its steps that are under way need, all of them.
+        /// Needs of all its steps under way.
         pub needs: Vec<Need>,
     }
 
@@ -200,9 +200,9 @@ plain_struct! {
         pub context: ContextId,
         /// How many were begun there on the communicator before it.
         pub number: u64,
-        /// What it is.
+        /// The kind of operation.
         pub label: Label,
-        /// Who has to come; `None`: all members.
+        /// The member that is missing; `None`: all members.
         pub awaited: Option<ProcessId>,
     }
 
@@ -217,14 +217,14 @@ plain_struct! {
         pub waited_ms: u64,
         /// One of its needs is enough; else it is all of them.
         pub is_any: bool,
-        /// What it needs.
+        /// Its needs.
         pub needs: Vec<Need>,
     }
 
-    /// All that a process tells.
+    /// The whole report of a process.
     #[derive(Clone, PartialEq, Eq, Default, Debug)]
     pub struct Snapshot {
-        /// What it has.
+        /// Its state.
         pub state: Explanation,
         /// Its threads that wait. None: it was asked on its way into a call.
         pub blocked: Vec<Blocked>,
@@ -235,14 +235,14 @@ plain_struct! {
     }
 }
 
-/// What something waits for.
+/// The event that an operation waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Need {
     /// Nothing: it is over.
     Nothing,
     /// A message.
     Message(PostedReceive),
-    /// That a message be received: its sender's request, and to whom it went.
+    /// The receipt of a message: its sender's request, and its destination.
     Match {
         /// The receiver.
         to: ProcessId,

@@ -198,8 +198,8 @@ impl Plain for Need {
             3 => Self::Progress { peer: ProcessId::take(bytes)? },
             4 => {
                 let state = CollectiveState::take(bytes)?;
-                // Its steps are messages: nobody writes one inside of another, and depth is nobody's to
-                // choose.
+                // Its steps are messages. No correct process nests one in another, and refusing that bounds
+                // the recursion.
                 let is_nested = |need: &Self| matches!(need, Self::Collective(_));
                 if state.needs.iter().any(is_nested) {
                     return None;

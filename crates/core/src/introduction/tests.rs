@@ -35,7 +35,7 @@ struct Side {
     machine: Introduction,
     inbox: VecDeque<u8>,
     is_cut: bool,
-    /// What its owner says when asked, and whether it has said so.
+    /// The owner's answer, and whether it has been given.
     agrees: bool,
     has_agreed: bool,
 }

@@ -9,8 +9,8 @@
 //!           4 | count u64 | (displacement i64 | node) each              different nodes
 //! ```
 //!
-//! All little-endian. What is parsed is put together by the constructors that users' datatypes go through,
-//! which check every size and displacement, so bytes of any origin give a layout or an error.
+//! All little-endian. The parser uses the constructors of users' datatypes, which check every size and
+//! displacement, so bytes of any origin give a layout or an error.
 
 use super::Layout;
 use super::node::Node;

@@ -13,8 +13,8 @@
 //!
 //! A [`Signature`] says which basic types a layout's packed stream is made of. Moving data does not need it.
 //!
-//! What is not here: handles, names and constructors of MPI, which put layouts together (`ayatori-mpi`); the
-//! order in which ranges are sent (`transfer`).
+//! Not here: handles, names and constructors of MPI, which build layouts (`ayatori-mpi`); the order in which
+//! ranges are sent (`transfer`).
 //!
 //! ```
 //! use ayatori_core::buffer::{Buffer, Piece};

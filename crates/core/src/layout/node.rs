@@ -21,7 +21,7 @@ pub(super) enum Node {
         count: usize,
         /// Distance of two in memory.
         stride: isize,
-        /// What is repeated.
+        /// The repeated layout.
         of: Arc<Node>,
         /// Its packed size.
         of_size: usize,

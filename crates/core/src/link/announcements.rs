@@ -20,7 +20,7 @@ const ANNOUNCEMENTS_MAX: u32 = 1 << 20;
 #[cfg(test)]
 pub(crate) const ANNOUNCEMENTS_MAX: u32 = 1 << 10;
 
-/// What one link knows of announced messages.
+/// State of one link's announced messages.
 #[derive(Default)]
 pub(super) struct Announcements {
     /// Ours that are sent, or queued, and not answered.

@@ -82,7 +82,7 @@ impl Arrived {
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
     }
 
-    /// Somebody waits for what is owed.
+    /// A sender waits for the acknowledgement that is due.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.due = self.due.map(|due| due.min(now));
     }

@@ -1,4 +1,4 @@
-//! What can be set of links in trunk mode.
+//! Settings of links in trunk mode.
 
 use super::Policy;
 use crate::time::Duration;

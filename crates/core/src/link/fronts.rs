@@ -50,7 +50,7 @@ impl Fronts {
         self.0.push((rail, Place::of(units)));
     }
 
-    /// The packet is whole, or lost, or nobody wants it.
+    /// The packet is whole, lost, or no longer wanted.
     pub(super) fn end(&mut self, rail: Rail) {
         self.0.retain(|(other, _)| *other != rail);
     }

@@ -8,12 +8,12 @@
 //!     └───────────────────────────────────┴──── RailUp, or a probe is acknowledged ┘
 //! ```
 //!
-//! Silence alone says nothing: a peer that computes acknowledges nothing either, on any rail, and that is no
-//! fault. So a rail is silent only if the peer answers *on another rail* meanwhile, or the device knows from
-//! the network's own acknowledgements ([`Device::heard`](crate::device::Device::heard)), or, where neither
-//! can be had, after half of the time after which the peer is given up. And only after one more look
-//! ([`SECOND_LOOK`]), in which what was asked at the first is answered. What has come while *this* process
-//! computed is read before either (`Process::progress`).
+//! Silence alone is no evidence: a peer that computes acknowledges nothing on any rail, and that is no fault.
+//! So a rail is silent only if the peer answers *on another rail* meanwhile, or if the device knows it from
+//! the network's own acknowledgements ([`Device::heard`](crate::device::Device::heard)). Without both, it is
+//! silent after half of the time after which the peer is given up. Each verdict takes one more look
+//! ([`SECOND_LOOK`]), so that the peer can answer the probe of the first. Packets that arrived while *this*
+//! process computed are read before either look (`Process::progress`).
 
 use super::TrunkConfig;
 use crate::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub enum Health {
     Down,
 }
 
-/// What is known of a rail when it is judged.
+/// Evidence about a rail when it is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
     /// Since when something is under way and nothing was acknowledged.
@@ -43,7 +43,7 @@ pub(super) struct Evidence {
     pub(super) network_owes: Option<Duration>,
 }
 
-/// What to do about a rail that owes acknowledgements.
+/// Decision on a rail that owes acknowledgements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     /// It is well, or nothing can be said: look again then.

@@ -15,7 +15,7 @@ pub(crate) enum Received<'a> {
     Packet(Packet<'a>),
     /// Units of a transfer: their bytes, or word that they are in place.
     Units(UnitsReceived, Payload<'a>),
-    /// Nothing that anybody but the link needs.
+    /// Nothing for layers above the link.
     Nothing,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Carrying {
 /// The front of a packet: what its payload, which is still on its way, will mean.
 pub(crate) enum Front {
     Packet(Prefix, Header),
-    /// To be told to [`Links::on_front`] once its payload is in place.
+    /// To be passed to [`Links::on_front`] once its payload is in place.
     Units(UnitsReceived, TrunkHeader),
 }
 
@@ -118,7 +118,7 @@ impl Links {
     }
 
     /// The packet that came before its turn, if its turn has come now: header and payload, and how many bytes
-    /// more are virtual. Its memory is to be given back.
+    /// more are virtual. The caller gives its memory back.
     #[inline]
     pub(crate) fn next_held(&mut self, index: LinkIndex) -> Option<(Vec<u8>, usize)> {
         let link = self.get_mut(index);
@@ -186,8 +186,7 @@ impl Links {
         self.note_packet(index, rail, header, packet_bytes);
     }
 
-    /// A packet of a peer that was given up: unless it is a Bye itself, the peer is told, for it may wait for
-    /// us.
+    /// A packet of a peer that was given up. Unless it is a Bye, the peer gets a Bye, for it may wait for us.
     #[cold]
     pub(crate) fn refuse<D: Device>(&mut self, device: &mut D, incoming: &Incoming, index: LinkIndex) {
         let now = self.clock.now();

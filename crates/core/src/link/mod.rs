@@ -6,11 +6,11 @@
 //! on any packet, or on one of its own when a quarter of the window is owed.
 //!
 //! Every link is used in the same way: packets go in order ([`Links::offer_or_queue`]), units of long
-//! messages in any order ([`units`]), and what becomes of them is told by [`LinkEvent`]s. A link over one
-//! rail that breaks only together with the peer (shared memory) gives its packets to the device as they are,
-//! and all that the device takes has arrived. A link whose rails can break, or that has several, has a
-//! `Trunk` beside that, which numbers and acknowledges; nothing outside of this folder asks which it is. The
-//! fields of a link belong to this folder.
+//! messages in any order ([`units`]), and [`LinkEvent`]s report their fate. A link over one rail that breaks
+//! only together with the peer (shared memory) gives its packets to the device as they are, and every packet
+//! that the device takes has arrived. A link whose rails can break, or that has several, also has a `Trunk`,
+//! which numbers and acknowledges. Code outside this folder does not distinguish the two. The fields of a
+//! link belong to this folder.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -93,7 +93,7 @@ pub(crate) struct Outgoing {
     pub(crate) request: Option<RequestId>,
 }
 
-/// What became of something that a link was given.
+/// Fate of something that a link was given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LinkEvent {
     /// The device has taken the packet of a request that was queued.
@@ -135,9 +135,9 @@ pub(crate) struct Link {
     failed: Option<Error>,
     /// Whether it works and has no trunk: its packets are handled as they come.
     is_plain: bool,
-    /// The gap that the rails were last told.
+    /// The gap last set at the rails.
     gap: Gap,
-    /// Of a link over rails that can break, or several.
+    /// Present if the rails can break, or if there are several.
     trunk: Option<Box<Trunk>>,
 }
 
@@ -224,8 +224,8 @@ impl Link {
         self.owed >= CREDIT_RETURN_CELLS
     }
 
-    /// Offers a short message to the device, unless packets wait: the way that has to be fast. Inlined, so
-    /// that the envelope stays in registers (see `eager_header`).
+    /// Offers a short message to the device, unless packets wait: the fast path. Inlined, so that the
+    /// envelope stays in registers (see `eager_header`).
     #[inline(always)]
     pub(crate) fn offer_eager<D: Device>(
         &mut self,
@@ -298,7 +298,7 @@ impl Link {
         self.credits += cells_of(length_bytes);
     }
 
-    /// The data of a message with this gap moves next: tells the device, if that is news.
+    /// The data of a message with this gap moves next: sets it at the device, if it has changed.
     #[inline]
     pub(crate) fn pace<D: Device>(&mut self, device: &mut D, gap: Gap) {
         if self.gap != gap {
@@ -348,7 +348,7 @@ pub(crate) fn eager_bytes_max<'a>(
     if !needs_acknowledgements(rails.clone()) {
         return limit.min(fastest.packet_bytes_max.saturating_sub(HEADER_BYTES));
     }
-    // Any rail has to be able to take it, and the peer to hold it until its turn.
+    // Any rail must be able to take it, and the peer to hold it until its turn.
     let packet_max = rails.map(|rail| rail.packet_bytes_max).min().unwrap_or(0);
     limit.min(packet_max.saturating_sub(HEADER_BYTES + TRUNK_PREFIX_BYTES)).min(stream::STREAM_BYTES_MAX / 2)
 }
@@ -527,7 +527,7 @@ impl Links {
         self.have_failed
     }
 
-    /// What became of what links were given.
+    /// Fate of something that a link was given.
     #[inline]
     pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
         self.events.pop_front()

@@ -11,17 +11,17 @@ use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Ack, FRAGMENT_HEADER_BYTES};
 use alloc::collections::VecDeque;
 
-/// What may be under way on a rail beyond its round trip: a few milliseconds, so that a peer that polls late
-/// finds something to do, and no more, so that the end of a message does not wait for a slow rail. Where both
-/// sides send, acknowledgements wait behind the data of the other direction, and what is under way is in one
-/// queue or the other: it has to be more than one of them holds, or the other runs dry now and then. So what
-/// the device queues comes to it, which is a number of bytes: milliseconds of their own on a slow rail. 4 ms
-/// gave 87 to 93 % of 4 × 2 Gbit/s both ways, 6 ms 96 %, 8 ms 97 to 98 %.
+/// Data in flight on a rail beyond its round trip. A few milliseconds keep a peer that polls late busy; more
+/// would make the end of a message wait for a slow rail. If both sides send, acknowledgements wait behind the
+/// data of the other direction, and the data in flight is in one queue or the other. It must exceed the size
+/// of one queue, or the other runs dry now and then. So the window adds the device's queue, a number of bytes
+/// that takes milliseconds of its own on a slow rail. 4 ms gave 87 to 93 % of 4 × 2 Gbit/s both ways, 6 ms 96
+/// %, 8 ms 97 to 98 %.
 const DEPTH: Duration = Duration::from_ms(8);
 /// Under way at least, in pieces: one on the wire, one behind it.
 const WINDOW_PIECES_MIN: u64 = 2;
-/// On a doubted rail at least, in bytes, and one piece: enough to tell, and not much to wait for where the
-/// doubt is wrong.
+/// Least window of a doubted rail, in bytes, and one piece: enough to measure it, and a short wait if the
+/// rail is in fact slow.
 const WINDOW_DOUBTED_BYTES_MIN: u64 = 2 * RUN_BYTES;
 /// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
 const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;
@@ -31,7 +31,7 @@ pub(super) const PATIENCE_MAX: Duration = Duration::from_ms(100);
 /// How far the numbers of an unordered rail may be out of order before one counts as lost.
 const REORDER_PACKETS: u32 = 16;
 
-/// What a packet carried, to be told when it is acknowledged or lost.
+/// Content of a packet, reported when it is acknowledged or lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Carried {
     /// A packet of the stream, by its sequence.
@@ -62,7 +62,7 @@ pub(super) struct RailState {
     queue_bytes: u64,
     next_number: u32,
     sent: VecDeque<Sent>,
-    /// Of packets under way.
+    /// Bytes of packets in flight.
     outstanding_bytes: u64,
     /// Puts and gets under way, and their bytes. They outlive the rail's being taken out: their ends are
     /// always reported.
@@ -84,7 +84,7 @@ pub(super) struct RailState {
     pub(super) arrived: Arrived,
 }
 
-/// What was measured of a rail that works, and what it says.
+/// Measured and stated rates of a rail that works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Measured {
     pub(crate) rail: Rail,
@@ -206,7 +206,7 @@ impl RailState {
         (Duration(rtt.0.saturating_mul(4)) + Duration::from_ms(20)).min(PATIENCE_MAX)
     }
 
-    /// The peer acknowledges. `settle` is told of each packet that has come (`true`) or is lost (`false`).
+    /// The peer acknowledges. Calls `settle` for each packet that has arrived (`true`) or is lost (`false`).
     pub(super) fn on_ack(&mut self, ack: &Ack, now: Instant, mut settle: impl FnMut(Carried, bool)) {
         let mut progress = false;
         let (mut bytes, mut last_sent_at) = (0, Instant::ZERO);
@@ -311,7 +311,7 @@ impl RailState {
         }
     }
 
-    /// Forgets the oldest packets under way but so many: probes that nobody answered.
+    /// Forgets all but the newest `count` packets in flight: unanswered probes.
     pub(super) fn forget_but(&mut self, count: usize) {
         while self.sent.len() > count {
             self.outstanding_bytes -= self.sent.pop_front().map_or(0, |sent| sent.bytes);
@@ -332,7 +332,7 @@ impl RailState {
         self.operation_count > 0 || self.sent.iter().any(is_data)
     }
 
-    /// When something has to be done for it, beside acknowledging.
+    /// When the rail next needs attention other than acknowledging.
     pub(super) fn deadline(&self) -> Instant {
         self.probe_at.min(self.judge_at)
     }

@@ -14,7 +14,7 @@ use crate::time::{Duration, Instant};
 
 /// Busy time that is remembered: a new rate is known to 5 % after three times as much.
 const MEMORY: Duration = Duration::from_ms(40);
-/// Busy time from which on the quotient is believed.
+/// Least busy time after which the quotient is trusted.
 const BELIEVED: Duration = Duration::from_us(500);
 
 /// So many bytes without a pause say how fast a rail is.
@@ -39,13 +39,13 @@ pub(super) struct RateMeter {
     run_bytes: u64,
     run: Duration,
     said_bytes_per_s: u64,
-    /// What was said, and what was measured once it is believed.
+    /// The stated rate, then the measured one once it is trusted.
     bytes_per_s: u64,
     /// The rate is higher, or the round trip shorter, than was measured, for that was long ago.
     is_doubted: bool,
     /// Busy time of other rails since this one was measured.
     others_busy: Duration,
-    /// Busy time that the other rails have not been told of.
+    /// Busy time not yet reported to the other rails.
     untold: Duration,
     /// The last acknowledgement, or when the rail was given something after a pause.
     last_at: Instant,
@@ -56,7 +56,7 @@ pub(super) struct RateMeter {
 }
 
 impl RateMeter {
-    /// Of a rail that is said to carry `bytes_per_s` with this latency.
+    /// For a rail with a stated rate and latency.
     pub(super) fn new(said_bytes_per_s: u64, latency_ps: u64) -> Self {
         let rtt = Duration(latency_ps.saturating_mul(2));
         Self {
@@ -113,7 +113,7 @@ impl RateMeter {
         self.others_busy = Duration::ZERO;
     }
 
-    /// Busy time to tell the other rails of.
+    /// Busy time to report to the other rails.
     pub(super) fn take_untold(&mut self) -> Duration {
         core::mem::replace(&mut self.untold, Duration::ZERO)
     }
@@ -169,7 +169,7 @@ impl RateMeter {
         }
     }
 
-    /// What was measured last, whatever the rail is taken for now; `None`: nothing that is believed.
+    /// The last measurement, independent of the current estimate; `None`: none that is trusted.
     pub(super) fn measured_bytes_per_s(&self) -> Option<u64> {
         let rate = u128::from(self.busy_bytes) * 1_000_000_000_000;
         self.is_measured().then(|| (rate / u128::from(self.busy.0)).clamp(1, u64::MAX.into()) as u64)
@@ -200,7 +200,7 @@ impl RateMeter {
         self.busy >= BELIEVED
     }
 
-    /// Whether the rail is to be measured anew.
+    /// Whether the rail must be measured again.
     pub(super) fn is_doubted(&self) -> bool {
         self.is_doubted
     }
@@ -299,7 +299,7 @@ mod tests {
             meter.on_others_busy(Duration(DOUBTED_AFTER.0 / 2));
         }
         assert_eq!(meter.bytes_per_s(), 4 * slow);
-        // Less than a piece tells nothing, a whole one at 50 MB/s all.
+        // Less than a piece measures nothing; a whole one measures 50 MB/s.
         let at = |us: u64| Instant(2_000_000_000_000 + us * 1_000_000);
         meter.on_idle_end(at(0));
         meter.on_acknowledged(RUN_BYTES - 1, at(0), at(900));

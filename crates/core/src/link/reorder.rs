@@ -1,4 +1,4 @@
-//! Packets that came before their turn: held until those before them have come by other rails.
+//! Packets that arrive out of order: held until the earlier ones have arrived by other rails.
 
 use crate::device::Packet;
 use crate::error::Blame;
@@ -27,7 +27,7 @@ impl Held {
     }
 }
 
-/// What to do with a packet.
+/// Decision on a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     /// It is its turn.
@@ -76,7 +76,7 @@ impl Reorder {
         Ok(false)
     }
 
-    /// What to do with packet `sequence` when `next` is the next in turn.
+    /// Decision on packet `sequence` when `next` is the next in turn.
     fn place(&self, sequence: u32, next: u32) -> Place {
         match sequence.wrapping_sub(next) {
             0 => Place::Now,

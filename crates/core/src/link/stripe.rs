@@ -40,7 +40,7 @@ const PACKETS_TO_FOLLOW: u64 = 4;
 /// So many packets fill what may be under way on a rail, at least.
 const PACKETS_A_WINDOW: u64 = 4;
 
-/// What is known of a rail.
+/// State of a rail, as striping sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// Which.
@@ -49,13 +49,13 @@ pub struct View {
     pub up: bool,
     /// What the device says, in bytes a second.
     pub said_bytes_per_s: u64,
-    /// What was measured, in bytes a second.
+    /// The measured rate, in bytes a second.
     pub bytes_per_s: u64,
     /// One way, empty.
     pub latency: Duration,
     /// Sent and not acknowledged.
     pub outstanding_bytes: u64,
-    /// What may be outstanding at most.
+    /// Maximum outstanding bytes.
     pub window_bytes: u64,
 }
 
@@ -65,8 +65,8 @@ impl View {
         finish_ps(self.latency, self.outstanding_bytes + bytes, self.bytes_per_s)
     }
 
-    /// What may be under way with pieces of `bytes`. At the end of the data half a window has to do, for
-    /// what is under way on a rail then cannot be given to another that is done before.
+    /// Maximum bytes in flight with pieces of `bytes`. At the end of the data it is half a window, because
+    /// data in flight on one rail cannot move to another that finishes earlier.
     fn limit_bytes(&self, bytes: u64, is_end: bool) -> u64 {
         let two_pieces = self.window_bytes.min(2 * (bytes + FRAGMENT_HEADER_BYTES as u64));
         if is_end { (self.window_bytes / 2).max(two_pieces) } else { self.window_bytes }
@@ -77,8 +77,8 @@ impl View {
     }
 }
 
-/// Time until a rail has delivered all that it is given, in picoseconds. Asked of every rail for each short
-/// message: what a division of 64 bits can tell is not put to one of 128.
+/// Time until a rail has delivered all that it is given, in picoseconds. Computed for every rail and each
+/// short message, so it divides with 64 bits where they suffice and not with 128.
 #[inline]
 pub(super) fn finish_ps(latency: Duration, queue_bytes: u64, bytes_per_s: u64) -> u128 {
     const PS_PER_S: u64 = 1_000_000_000_000;

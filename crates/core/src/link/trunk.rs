@@ -33,13 +33,13 @@ pub(super) struct Trunk {
     stream: Stream,
     pub(super) held: Reorder,
     pub(super) fronts: Fronts,
-    /// Units put in place, to be told to the receiver by the rail that put them.
+    /// Units put in place; the rail that put them reports them to the receiver.
     placed: VecDeque<(Rail, Units)>,
     /// Transfers that wait for room on a rail, first come first served.
     pub(super) waiting: VecDeque<TransferId>,
     /// Data of all messages that is still to be sent.
     pub(super) backlog_bytes: u64,
-    /// Fate of units, to be told to their transfers.
+    /// Fate of units, to be reported to their transfers.
     pub(super) settled: Vec<LinkEvent>,
     /// Since when no rail works.
     none_up_since: Option<Instant>,
@@ -48,7 +48,7 @@ pub(super) struct Trunk {
     pub(super) some_full: bool,
 }
 
-/// What every rail's packets hold of a message's data, the shortest packet being of `packet_max` bytes.
+/// Bytes of a message's data that a packet holds on any rail, if the shortest packet has `packet_max` bytes.
 pub(super) fn unit_bytes(packet_max: Option<usize>) -> u32 {
     let unit = packet_max.unwrap_or(0).saturating_sub(FRAGMENT_HEADER_BYTES).max(1);
     u32::try_from(unit).unwrap_or(u32::MAX)
@@ -77,7 +77,7 @@ impl Trunk {
         }
     }
 
-    /// What is known of the rails.
+    /// The rails' state, as striping sees it.
     pub(super) fn views(&mut self) -> &mut Vec<View> {
         let piece = u64::from(self.unit_bytes);
         self.some_full = false;
@@ -181,7 +181,7 @@ impl Trunk {
             }
             is_sent
         };
-        // Of one rail there is nothing to be known.
+        // Single rail: no choice to make.
         if let [only] = &self.rails[..] {
             let (rail, is_up) = (only.rail, only.health == Health::Up);
             return is_up && send(self, rail);
@@ -239,13 +239,13 @@ impl Trunk {
         }
     }
 
-    /// Units have been put: the receiver is told by the next [`flush`](Self::flush).
+    /// Units have been put: the next [`flush`](Self::flush) tells the receiver.
     pub(super) fn tell_placed(&mut self, rail: Rail, units: Units) {
         self.placed.push_back((rail, units));
     }
 
-    /// Sends again what is lost, tells what is placed, acknowledges what is due. Whether anything went, and
-    /// whether nothing is left that the device would not take.
+    /// Retransmits lost packets, reports placed units, sends due acknowledgements. Returns whether anything
+    /// was sent, and whether the device took everything.
     pub(super) fn flush<D: Device>(&mut self, device: &mut D, now: Instant) -> (bool, bool) {
         let mut took = false;
         while let Some(sequence) = self.stream.next_again() {
@@ -468,8 +468,8 @@ impl Trunk {
         rails.min().unwrap_or(Instant::FAR_FUTURE).min(give_up)
     }
 
-    /// A message's data is complete, by pieces that came by any rails: its sender waits for all to be
-    /// acknowledged. It cannot always tell which is the last on each rail, and ask for that.
+    /// A message's data is complete, by pieces on any rails. Its sender waits for all acknowledgements, but
+    /// cannot always know the last piece on each rail to ask for them.
     pub(super) fn has_all(&mut self, now: Instant) {
         self.rails.iter_mut().for_each(|state| state.arrived.hurry(now));
     }
@@ -494,8 +494,8 @@ impl Trunk {
         self.rails.iter().any(|state| state.rail == rail && state.health == Health::Up)
     }
 
-    /// Somebody waits for the peer, which has been silent for `interval` and owes nothing: asks whether it is
-    /// there. What comes of it is seen as with everything else that a rail owes.
+    /// Probes a peer that has been silent for `interval` and owes nothing while a request waits for it. The
+    /// rail then owes the probe's acknowledgement and is judged as usual.
     pub(super) fn keep_alive<D: Device>(&mut self, device: &mut D, interval: Duration, now: Instant) {
         let heard_at = self.rails.iter().filter_map(|state| state.heard_at).max();
         let is_busy = self.rails.iter().any(|state| state.health == Health::Up && state.is_waiting());
@@ -583,7 +583,7 @@ mod tests {
             Some(Rail(2)),
             "the best takes nothing now"
         );
-        // What is under way there takes 20 us, and then it is the last.
+        // The data in flight there takes 20 us, and then this rail is the last.
         rails[1].on_sent(Carried::Probe, 5_250, Instant(1));
         assert_eq!(best_rail(&rails, 100, none), Some(Rail(2)));
         rails[2].take_out(Health::Down, |_, _| ());

@@ -56,14 +56,14 @@ pub(crate) struct Units {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Part {
     pub(crate) rail: Rail,
-    /// What is still to be sent of it.
+    /// Units still to be sent.
     pub(crate) rest: Run,
 }
 
 /// What a transfer has still to send: what decides where its next units go.
 #[derive(Clone, Copy)]
 pub(crate) struct Rest<'a> {
-    /// What each rail has still to carry of its part. Only where the policy fixes that; else empty.
+    /// Rest of each rail's part. Only if the policy fixes the parts; else empty.
     pub(crate) fixed: &'a [Part],
     pub(crate) total_bytes: u64,
     pub(crate) unit_bytes: u32,
@@ -210,8 +210,8 @@ impl Link {
         trunk.send_units(device, now, rail, units, payload, ack_now).map(|()| run.count)
     }
 
-    /// Whether units count as arrived only when the peer has acknowledged them, which an event tells. If not,
-    /// they have arrived when the device has taken or put them.
+    /// Whether units count as arrived only when the peer has acknowledged them, which an event reports. If
+    /// not, they have arrived when the device has taken or put them.
     #[inline]
     pub(crate) fn settles_later(&self) -> bool {
         self.trunk.is_some()
@@ -249,7 +249,7 @@ impl Link {
 }
 
 impl Links {
-    /// Units have been put by a rail: the receiver is told by it. Only where [`Link::settles_later`].
+    /// A rail has put units: the same rail tells the receiver. Only if [`Link::settles_later`].
     pub(crate) fn tell_placed(&mut self, index: LinkIndex, rail: Rail, units: Units) {
         if let Some(trunk) = &mut self.get_mut(index).trunk {
             trunk.tell_placed(rail, units);
@@ -266,8 +266,8 @@ impl Links {
     }
 }
 
-/// What one put takes of a message that is given out put by put, when `backlog_bytes` of all transfers are
-/// still to be sent.
+/// Bytes of one put of a message that is sent put by put, while `backlog_bytes` of all transfers are still to
+/// be sent.
 fn put_bytes(total_bytes: u64, backlog_bytes: u64, views: &[View]) -> u64 {
     let rails = views.len().max(1) as u64;
     (total_bytes / (rails * PUTS_A_RAIL)).min(backlog_bytes / (rails * PUTS_TO_FOLLOW)).max(PUT_BYTES_MIN)

@@ -1,5 +1,4 @@
-//! What links need as time goes on: acknowledgements that are due, rails to be judged, peers that somebody
-//! waits for.
+//! Periodic work of links: due acknowledgements, judging rails, probing peers that a request waits for.
 
 use super::{LinkEvent, LinkIndex, Links};
 use crate::device::Device;
@@ -19,7 +18,7 @@ pub(super) struct Clock {
     now: Instant,
     /// When links are looked after next.
     next_check: Instant,
-    /// When peers that somebody waits for are asked whether they are there; `ZERO`: never asked yet.
+    /// Next time to probe the peers that a request waits for; `ZERO`: never probed yet.
     next_keepalive: Instant,
     is_check_due: bool,
     /// Rounds left in which to read what came while this process was away; 0: it is read.
@@ -49,7 +48,7 @@ impl Clock {
 }
 
 impl Links {
-    /// The time that was last told.
+    /// The time of the last call.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         self.clock.now
@@ -87,14 +86,14 @@ impl Links {
         self.clock.catching_up = if all_is_read { 0 } else { self.clock.catching_up.saturating_sub(1) };
     }
 
-    /// Whether links are to be looked after now. Before all is read that came while this process was away,
-    /// the silence of its peers says nothing of them.
+    /// Whether links need a check now. The silence of peers is no evidence before this process has read all
+    /// packets that arrived while it was away.
     #[inline]
     pub(crate) fn is_check_due(&self) -> bool {
         self.clock.is_check_due && self.clock.catching_up == 0
     }
 
-    /// Looks after the links. `awaited` gives those whose peers somebody waits for.
+    /// Checks the links. `awaited` gives those whose peers a request waits for.
     #[cold]
     pub(crate) fn check<D: Device>(&mut self, device: &mut D, awaited: impl FnOnce(&Self) -> Vec<LinkIndex>) {
         let now = self.clock.now;
@@ -128,13 +127,13 @@ impl Links {
         &self.trunks
     }
 
-    /// How often a silent peer that somebody waits for is asked.
+    /// Interval of probes to a silent peer that a request waits for.
     fn keepalive_interval(&self) -> Duration {
         Duration(self.config.peer_timeout.0 / 4)
     }
 
-    /// Asks the peers that somebody waits for: a rail that brings nothing is found silent only when it owes
-    /// something, and a receive alone owes nothing.
+    /// Probes the peers that a request waits for. A rail is found silent only if it owes an acknowledgement,
+    /// and a receive alone makes it owe none.
     fn keep_alive<D: Device>(&mut self, device: &mut D, wanted: &[LinkIndex]) {
         let (now, interval) = (self.clock.now, self.keepalive_interval());
         self.clock.next_keepalive = now + interval;
@@ -146,9 +145,9 @@ impl Links {
         }
     }
 
-    /// When links want to be looked after; `None`: not at all. What waits only because the device is full is
-    /// not counted: the device wakes a sleeper when it can take more. `is_awaited`: whether anybody waits for
-    /// a peer.
+    /// When links need the next check; `None`: not at all. Packets that wait only because the device is full
+    /// are not counted: the device wakes a sleeper when it can take more. `is_awaited`: whether a request
+    /// waits for a peer.
     pub(crate) fn deadline(&self, is_awaited: bool) -> Option<Instant> {
         let deadline_of = |&index: &LinkIndex| {
             let link = self.get(index);

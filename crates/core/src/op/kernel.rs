@@ -14,7 +14,7 @@ pub(super) trait Scalar<const N: usize>: Copy {
     fn store(self) -> [u8; N];
 }
 
-/// What sums and products need.
+/// Arithmetic for sums and products.
 pub(super) trait Ring: Copy {
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;

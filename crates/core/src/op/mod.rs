@@ -103,7 +103,7 @@ impl Operation {
         !matches!(self, Self::Replace | Self::NoOp)
     }
 
-    /// Whether the operation is defined on the type: the table of MPI-5.0 §6.9.2, and besides it the logical
+    /// Whether the operation is defined on the type: the table of MPI-5.0 §6.9.2, and also the logical
     /// operations on Fortran integers and multi-language types, as other implementations allow.
     pub const fn is_defined_on(self, datatype: Predefined) -> bool {
         use Class::*;

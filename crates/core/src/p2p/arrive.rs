@@ -1,4 +1,4 @@
-//! What is done with packets of messages. Nothing a peer sends can panic.
+//! Handles packets of messages. No packet of a peer can cause a panic.
 
 use super::receive::{completion_of, copy_in};
 use super::{Body, Messages};
@@ -199,8 +199,9 @@ impl Messages {
     ) -> Option<Buffer> {
         match *header {
             Header::Eager(envelope) => {
-                // A receive from anybody may take another's message before all of this one has come, and a
-                // shorter one must leave the rest of its buffer as it was (MPI-5.0 §3.2.4).
+                // A receive from any source may match another process' message before all of this one has
+                // arrived, and a shorter message must leave the rest of its buffer unchanged (MPI-5.0
+                // §3.2.4).
                 let buffer = match self.posted.find_match(&envelope) {
                     Some(slot) => {
                         let request = self.requests.at(slot)?.1;

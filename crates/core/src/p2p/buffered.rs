@@ -9,7 +9,7 @@ use crate::request::{Completion, Posted, SendMode};
 use crate::wire::Envelope;
 
 impl Messages {
-    /// Copies a message to the buffer of a communicator, or of whom else it belongs to, and sends it from
+    /// Copies a message to the buffer attached to a communicator, session or process, and sends it from
     /// there.
     pub(crate) fn send_buffered<D: Device>(
         &mut self,

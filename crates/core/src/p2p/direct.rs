@@ -27,7 +27,7 @@ pub(crate) enum Direct {
 }
 
 impl Direct {
-    /// What the receive waits for and from whom (`None`: from anybody), if its message has not come.
+    /// The receive's key and source (`None`: any source), if its message has not come.
     pub(crate) fn awaits(&self) -> Option<(&Key, Option<ProcessId>)> {
         match self {
             Self::Waiting { key, peer, .. } => Some((key, *peer)),
@@ -35,7 +35,7 @@ impl Direct {
         }
     }
 
-    /// Whom the receive waits for, if its message has not come: `Some(None)` is anybody.
+    /// The receive's source, if its message has not come: `Some(None)` is any source.
     pub(crate) fn wants(&self) -> Option<Option<ProcessId>> {
         match self {
             Self::Waiting { peer, .. } => Some(*peer),

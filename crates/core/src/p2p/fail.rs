@@ -14,19 +14,20 @@ impl Messages {
     /// message of it.
     pub(crate) fn fail_link(&mut self, index: LinkIndex, error: Error, may_send: impl Fn(ContextId) -> bool) {
         let survives = self.config.survives;
-        // A receive from anybody might have been from this one: MPI cannot know, so it is told.
-        // Where failures are survived it goes on once they are acknowledged.
+        // A receive from any source might have matched this process: MPI cannot know, so the receive fails.
+        // If failures are survived it goes on once they are acknowledged.
         let may_come = |context| !survives && may_send(context);
         self.end_operations(index, error, matches!(error, Error::ProcessAborted(_)), may_come);
         self.lost.push((self.links.get(index).peer(), error));
     }
 
-    /// A peer has ended in order: what still needs it ends. Receives from anybody go on.
+    /// A peer has ended in order: ends the operations that still need it. Receives from any source go on.
     pub(crate) fn leave_link(&mut self, index: LinkIndex, error: Error) {
         self.end_operations(index, error, true, |_| false);
     }
 
-    /// Ends what needs a peer, receives from anybody in the contexts of `ends_from_anybody` included.
+    /// Ends the operations that need a peer, including receives from any source in the contexts of
+    /// `ends_from_anybody`.
     fn end_operations(
         &mut self,
         index: LinkIndex,
@@ -84,7 +85,7 @@ impl Messages {
         self.config.survives
     }
 
-    /// The members of a group that are lost, in the order in which this process was told.
+    /// The lost members of a group, in the order in which this process learned of them.
     pub(crate) fn lost_of<'a>(
         &'a self,
         group: &'a crate::group::Group,
@@ -92,12 +93,12 @@ impl Messages {
         self.lost.iter().map(|(peer, _)| *peer).filter(|peer| group.rank_of(*peer).is_some())
     }
 
-    /// Why a receive from anybody in a context does not go on, if so.
+    /// Why a receive from any source in a context does not go on, if so.
     pub(crate) fn unacknowledged(&self, context: ContextId) -> Option<Error> {
         self.interrupted.iter().find(|(of, _)| *of == context).map(|(_, error)| *error)
     }
 
-    /// How a request that is not over is interrupted, if it is: a receive from anybody.
+    /// How a pending request, a receive from any source, is interrupted, if it is.
     pub(crate) fn interruption_of(&self, id: RequestId) -> Option<Completion> {
         if self.interrupted.is_empty() {
             return None;
@@ -112,7 +113,7 @@ impl Messages {
     pub(crate) fn set_interrupted(&mut self, interrupted: Vec<(ContextId, Error)>) {
         if self.interrupted != interrupted {
             self.interrupted = interrupted;
-            // Who waits looks again.
+            // Waiting callers look again.
             self.completion_count += 1;
             self.failure_count += 1;
         }

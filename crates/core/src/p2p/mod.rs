@@ -42,8 +42,8 @@ pub struct Config {
     /// Registrations that are kept at most for messages to come. 0, the default: none; only for owners that
     /// watch memory being unmapped and call [`invalidate_memory`](crate::Process::invalidate_memory).
     pub registrations_count_max: usize,
-    /// The program goes on without processes that fail: a receive from anybody is only interrupted by a
-    /// failure, until the failure is acknowledged ([`ack_failed`](crate::survivors::Survivors::ack_failed)).
+    /// The program goes on without processes that fail: a failure only interrupts a receive from any source,
+    /// until the failure is acknowledged ([`ack_failed`](crate::survivors::Survivors::ack_failed)).
     pub survives: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Arrival {
 }
 
 pub(crate) enum Body {
-    /// Eager; `sync`: the sender's request, to be told of the match.
+    /// Eager; `sync`: the sender's request, which learns of the match.
     Eager { data: Stored, sync: Option<RequestId> },
     /// Announced by the sender's request.
     Rts { sender: RequestId, length: u64, keys: Keys, offers_packets: bool },
@@ -123,9 +123,9 @@ pub(crate) struct Messages {
     pub(crate) woken: VecDeque<Woken>,
     /// Peers that can no longer be talked to.
     pub(crate) lost: Vec<(ProcessId, Error)>,
-    /// Contexts with failures that are not acknowledged, and the error of receives from anybody there.
+    /// Contexts with unacknowledged failures, and the error of receives from any source there.
     pub(crate) interrupted: Vec<(ContextId, Error)>,
-    /// Sends on revoked communicators whose peers were asked to let go of them.
+    /// Sends on revoked communicators whose peers were asked to release them.
     withdrawn: BTreeSet<RequestId>,
     pub(crate) buffered: AttachedBuffers,
     /// Requests that never end, and stand for no operation under way.
@@ -133,7 +133,7 @@ pub(crate) struct Messages {
     pub(crate) completion_count: u64,
     /// How many requests have ended with an error, or receives were interrupted.
     pub(crate) failure_count: u64,
-    /// Messages that came before anybody wanted them.
+    /// Messages that arrived before a matching receive.
     pub(crate) arrival_count: u64,
 }
 
@@ -177,7 +177,7 @@ impl Messages {
         self.links.has_output() | self.transfers.has_output() | !self.woken.is_empty()
     }
 
-    /// Ends a request: its completion waits for the owner, or goes to the parent, or nobody wants it.
+    /// Ends a request: its completion waits for the owner, goes to the parent, or is dropped.
     pub(crate) fn complete(&mut self, id: RequestId, completion: Completion) {
         let Some(request) = self.requests.get_mut(id) else { return };
         request.state = crate::request::State::Complete(completion);
@@ -190,7 +190,7 @@ impl Messages {
         }
     }
 
-    /// What else the end of some requests means.
+    /// Further effects of the end of some requests.
     fn clear_away(&mut self, id: RequestId, completion: &Completion) {
         let Some(request) = self.requests.get_mut(id) else { return };
         let extra = request.extra.as_mut();

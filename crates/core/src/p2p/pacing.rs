@@ -1,9 +1,9 @@
 //! Pacing: how long rails stay silent after each packet of a message's data (P4).
 //!
 //! The gap is a property of a message: given with it, or else its communicator's, or else by rule from the
-//! number of hops (the paper's future work, "MOD pacing"). The device is told before the data moves
-//! ([`Device::set_gap`]), and only when the gap is another than the last to that peer: with no gaps it is
-//! never called. Messages that go eagerly are one packet, and have no gap of their own.
+//! number of hops (the paper's future work, "MOD pacing"). The device gets the gap before the data moves
+//! ([`Device::set_gap`]), and only if it differs from the last to that peer: without gaps it is never called.
+//! An eager message is one packet and has no gap of its own.
 
 use crate::device::{Device, Gap};
 use crate::ids::{CommId, ContextId, ProcessId};

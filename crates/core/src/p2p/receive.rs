@@ -45,7 +45,7 @@ impl Messages {
         id
     }
 
-    /// Receives on any context. What that makes to be sent waits for `poll_transmit`.
+    /// Receives on any context. Packets that this causes wait for `poll_transmit`.
     #[inline]
     pub(crate) fn receive_message(
         &mut self,
@@ -81,8 +81,8 @@ impl Messages {
         self.lost.iter().find(|(peer, _)| group.rank_of(*peer).is_some()).map(|&(_, error)| error)
     }
 
-    /// Whether a message from `peer`, or from anybody of `comm`, may still come. From anybody it may have
-    /// been one of a process that is lost: MPI cannot know, so it is told.
+    /// Whether a message from `peer`, or from any member of `comm`, may still come. A message from any source
+    /// may have been one of a lost process: MPI cannot know, so the receive fails.
     #[cold]
     pub(crate) fn check_failures(&self, comm: &Communicator, peer: Option<ProcessId>) -> Result<(), Error> {
         let failure = match peer {
@@ -182,7 +182,7 @@ impl Messages {
         }
     }
 
-    /// Copies an eager message nobody has asked for yet.
+    /// Copies an eager message without a matching receive.
     pub(super) fn store(&mut self, payload: [Piece<'_>; 2]) -> Stored {
         match payload {
             [Piece::Bytes(a), Piece::Bytes(b)] => {

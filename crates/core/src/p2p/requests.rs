@@ -132,7 +132,7 @@ impl Messages {
         Ok(())
     }
 
-    /// Cancels what has not left. The link over which the peer has to be asked, if it has.
+    /// Cancels a message that has not left. Otherwise returns the link over which to ask the peer.
     pub(crate) fn cancel_locally(&mut self, id: RequestId) -> Option<LinkIndex> {
         let request = self.requests.get(id)?;
         match request.state {

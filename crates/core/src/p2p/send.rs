@@ -12,7 +12,7 @@ use crate::transfer::Announcement;
 use crate::wire::{Envelope, Header};
 use alloc::vec::Vec;
 
-/// Longest message to ourselves that is copied when nobody receives it yet, in bytes.
+/// Longest message to ourselves that is copied if it has no matching receive yet, in bytes.
 const SELF_EAGER_BYTES_MAX: usize = 8 << 10;
 
 impl Messages {

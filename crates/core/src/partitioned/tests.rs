@@ -133,7 +133,7 @@ impl Pair {
             assert!(matches!(process.pready(port, id, part), Err(Error::Argument(_) | Error::Request)));
         } else if let Some(completion) = process.take(id).unwrap() {
             assert_eq!(completion, Completion::EMPTY);
-            // What was sent has left the memory.
+            // The data sent has left the memory.
             fill(&self.sender.region, &vec![0xDD; self.sender.region.len()]);
             self.sender.is_active = false;
             self.sender.round += 1;

@@ -1,4 +1,4 @@
-//! What a process has and what its requests wait for, told as plain data. Looks and changes nothing.
+//! Reports a process' state and the needs of its requests, as plain data. Changes nothing.
 
 use super::Process;
 use crate::coll::running::Running;
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 /// Getters.
 impl Process {
-    /// What this process has: for people, when something waits too long.
+    /// This process' state: for people, when something waits too long.
     pub fn explain(&self) -> Explanation {
         let mut told = Explanation { process: self.told(self.messages.me).0, ..Explanation::default() };
         for comm in self.comms.iter().take(2 * LIST_MAX) {
@@ -166,7 +166,8 @@ impl Process {
         self.comm(comm).ok().map(crate::comm::Communicator::context)
     }
 
-    /// A process as it is told of: by its rank in this world. One of another world has a number that is none.
+    /// A process as reported: by its rank in this world. A process of another world has a number that is no
+    /// rank.
     pub fn told(&self, process: ProcessId) -> ProcessId {
         ProcessId(process.0.wrapping_sub(self.first.0))
     }

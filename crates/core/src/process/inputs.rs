@@ -35,7 +35,7 @@ impl Process {
             worked = true;
             self.handle_event(device, event);
             if self.messages.direct_is_done() {
-                // Somebody waits for this and nothing else: no further look.
+                // The caller waits for this and nothing else: no further look.
                 break;
             }
             if self.rma.is_urgent && !self.messages.links.is_catching_up() {
@@ -117,15 +117,15 @@ impl Process {
                 Ok(transfer) => {
                     self.messages.transfers.on_units(&mut self.messages.links, transfer, &units, payload)
                 }
-                // Nobody waits for them any more, which is no fault: what came twice may come after the
-                // receive has ended.
+                // The receive has ended, which is no fault: a duplicate may arrive after it.
                 Err(_) => Ok(()),
             },
             Received::Nothing => Ok(()),
         }
     }
 
-    /// What links and transfers tell. To be called after each of their methods that may tell something.
+    /// Handles the events of links and transfers. Must be called after each of their methods that may emit
+    /// one.
     #[inline]
     pub(super) fn handle_events<D: Device>(&mut self, device: &mut D) {
         while let Some(event) = self.messages.links.poll_event() {
@@ -171,9 +171,9 @@ impl Process {
         self.fail_link(index, Error::ProcessAborted(peer));
     }
 
-    /// A peer's process has ended in order, as spawned worlds do before those that spawned them. What it was
-    /// sent it has, as far as it wanted it; what else needs it ends with [`Error::Unreachable`].
-    /// Receives from anybody go on, and nobody is told: nothing is lost.
+    /// A peer's process has ended in order, as spawned worlds do before those that spawned them. It has
+    /// received what was sent to it, as far as it wanted it; other operations that need it end with
+    /// [`Error::Unreachable`]. Receives from any source go on, and no event is reported: nothing is lost.
     #[cold]
     pub fn handle_peer_left<D: Device>(&mut self, device: &mut D, peer: ProcessId) {
         let index = self.messages.links.to(device, peer);
@@ -256,8 +256,8 @@ impl Process {
         }
     }
 
-    /// The front of a packet. If its payload has a place, it goes there while it comes; every other packet is
-    /// handled when it is whole. What is wrong with a packet is said then, too.
+    /// The front of a packet. If its payload has a place, it goes there as it arrives; every other packet is
+    /// handled when it is whole. An error in a packet is reported then, too.
     #[inline(never)]
     fn on_front<D: Device>(&mut self, device: &mut D, incoming: &Incoming, payload_bytes: usize) {
         let index = self.messages.links.to(device, incoming.from);

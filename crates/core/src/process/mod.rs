@@ -44,7 +44,7 @@ pub enum ProcessEvent {
 ///    reports what concerns no request, `take` ends a request.
 ///
 /// [`progress`](Process::progress) does the usual round: poll the device dry, handle, transmit. Nothing here
-/// blocks; who waits and how is the runtime's business. The same device must be given every time.
+/// blocks; waiting is the runtime's task. The same device must be given every time.
 ///
 /// [`Posted::Done`]: crate::request::Posted::Done
 // In this order: with the messages at its address the short path takes fewer instructions.
@@ -172,7 +172,7 @@ impl Process {
         self.messages.completion_count
     }
 
-    /// Counts requests that have ended with an error, and receives from anybody that a failure has
+    /// Counts requests that have ended with an error, and receives from any source that a failure has
     /// interrupted: unchanged means that no other request has failed.
     #[inline]
     pub fn failure_count(&self) -> u64 {
@@ -237,7 +237,7 @@ impl Process {
         self.collectives.puts_off_user_functions = are_put_off;
     }
 
-    /// The context of the next communicator that this process names as its rank 0: for what has to be in
+    /// The context of the next communicator that this process names as its rank 0: for state that must be in
     /// place before the others learn of it.
     pub fn next_context(&self) -> ContextId {
         self.comms.next_context()
@@ -278,12 +278,12 @@ impl Process {
         Windows { rma, comms, messages }
     }
 
-    /// Whether this process accesses windows for others, who may wait for that.
+    /// Whether this process accesses windows on behalf of others, which may wait for it.
     pub fn serves_windows(&self) -> bool {
         self.rma.serves_others()
     }
 
-    /// Going on without processes that have failed. What its commands send leaves in the next round of
+    /// Going on without processes that have failed. Packets of its commands leave in the next round of
     /// [`poll_transmit`](Self::poll_transmit).
     pub fn survivors(&mut self) -> Survivors<'_> {
         let Self { survival: own, collectives, comms, messages, .. } = self;

@@ -45,7 +45,7 @@ impl Process {
         worked | moved
     }
 
-    /// Tells whose messages have ended. Whether there was anything to tell.
+    /// Notifies the owners of ended messages. Returns whether there were any.
     fn advance_woken<D: Device>(&mut self, device: &mut D) -> bool {
         let mut worked = false;
         let mut put_off = Vec::new();
@@ -83,9 +83,9 @@ impl Process {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called, and a round of progress after it;
-    /// `None`: not at all. Looks at every link that acknowledges: for a caller that is about to sleep. What
-    /// waits only because the device is full is not counted: the device wakes a sleeper when it can take
-    /// more.
+    /// `None`: not at all. Looks at every link that acknowledges: for a caller that is about to sleep.
+    /// Packets that wait only because the device is full are not counted: the device wakes a sleeper when it
+    /// can take more.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let is_awaited = || {
             let is_awaited = awaited(&self.messages.requests, &self.messages.direct).next().is_some();
@@ -94,9 +94,9 @@ impl Process {
         self.messages.links.deadline(self.messages.links.want_time() && is_awaited())
     }
 
-    /// The processes from which a receive waits. Where nothing was exchanged with one yet there is no link
-    /// that could tell whether it is there: the device may find out, while the caller sleeps. Looks at every
-    /// request, and may name a process more than once.
+    /// The processes from which a receive waits. Before the first exchange with a process no link can detect
+    /// its absence: the device may find out while the caller sleeps. Looks at every request, and may name a
+    /// process more than once.
     pub fn sources(&self) -> impl Iterator<Item = ProcessId> + '_ {
         awaited(&self.messages.requests, &self.messages.direct).filter_map(|awaited| match awaited {
             Awaited::Peer(peer) => Some(peer),
@@ -104,20 +104,20 @@ impl Process {
         })
     }
 
-    /// What happened that concerns no single request.
+    /// The next event that concerns no single request.
     pub fn poll_event(&mut self) -> Option<ProcessEvent> {
         self.events.pop_front()
     }
 }
 
-/// Whom somebody waits for.
+/// A process that a request waits for: by its link, by its id, or any.
 enum Awaited {
     Link(LinkIndex),
     Peer(ProcessId),
     Anybody,
 }
 
-/// Whom requests, and the receive whose caller waits for it, wait for.
+/// The processes that requests, and the receive whose caller waits for it, wait for.
 fn awaited<'a>(requests: &'a Slab<Request>, direct: &Direct) -> impl Iterator<Item = Awaited> + use<'a> {
     let from = |peer: Option<ProcessId>| peer.map_or(Awaited::Anybody, Awaited::Peer);
     let by_requests = requests.iter().filter_map(move |(_, request)| match &request.state {

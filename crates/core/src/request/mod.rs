@@ -64,7 +64,7 @@ impl Status {
 pub struct Completion {
     /// The status; meaningful with some errors (truncation) too.
     pub status: Status,
-    /// What went wrong.
+    /// The error.
     pub error: Option<Error>,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct Request {
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// What buffered and persistent operations, and those on memory in several pieces, keep.
+/// Additional state of buffered and persistent operations, and of those on memory in several pieces.
 #[derive(Default)]
 pub(crate) struct Extra {
     /// The memory, if it is in several pieces; the request's buffer is empty then.

@@ -19,7 +19,7 @@ use crate::op::Operation;
 use crate::rma::Place;
 use alloc::vec::Vec;
 
-/// What is done at the target, and what is asked of it.
+/// Operations and requests that the target executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ActiveMessage {
     /// Data is written: that in the active message, or with a tag that of the message to come.
@@ -47,7 +47,7 @@ pub(crate) enum ActiveMessage {
     },
     /// The lock is the receiver's.
     Granted {
-        /// Of its wish: one that it has withdrawn since is not meant.
+        /// Number of the lock request, which tells it from one withdrawn since.
         number: u32,
     },
     /// The origin wants no lock any more, and gives back one that it has been granted.
@@ -77,7 +77,7 @@ pub(crate) enum ActiveMessage {
     },
 }
 
-/// What follows an operation.
+/// The action after an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Follow {
     Nothing,
@@ -189,7 +189,7 @@ mod kind {
 
 /// The number is a tag: data follows, or a result is wanted.
 const FLAG_TAG: u8 = 1;
-/// The number is a flush's, which is to be answered.
+/// The number is that of a flush, which needs an answer.
 const FLAG_FLUSH: u8 = 2;
 
 /// Length of an active message without operand and data in bytes.

@@ -37,7 +37,7 @@ pub(crate) fn apply(
     if let Data::Memory(buffer) = target
         && datatype.is_contiguous()
     {
-        // What is accumulated into, nobody else accesses meanwhile (MPI-5.0 §12.7); the input is a message's.
+        // No other code accesses the accumulated memory meanwhile (MPI-5.0 §12.7); the input is a message's.
         buffer.part(offset, input.len()).with_mut(|inout| reducer.apply(input, inout));
         return Ok(());
     }
@@ -125,7 +125,7 @@ pub(crate) fn accumulate_here(
     if is_word_done(target, source, fetched, what) {
         return Ok(());
     }
-    // What is refused changes nothing, the fetched elements neither.
+    // A refused operation changes nothing, not even the fetched elements.
     check_operation(what.0, what.1)?;
     let len = target.len();
     with_room(if source.is_some() { len } else { 0 }, |input| {

@@ -11,7 +11,7 @@ use crate::matching::Key;
 use crate::request::{Completion, Posted, Request, SendMode, State};
 use crate::wire::Envelope;
 
-/// What an active message has behind its head.
+/// Content of an active message behind its head.
 #[derive(Clone, Copy)]
 pub(super) enum Tail<'a> {
     Nothing,
@@ -191,7 +191,7 @@ impl Windows<'_> {
             && matches!(child.what, What::Post | What::Reply | What::Leaving)
             && child.operation.is_none();
         if is_sent {
-            // Nothing is left to wait for, and nobody has begun to.
+            // Nothing is left to wait for, and no wait has begun.
             if let Some((scratch, _)) = child.scratch.take() {
                 self.rma.give_back(scratch);
             }

@@ -1,10 +1,9 @@
-//! One-sided communication (MPI-5.0 §12): windows and what is done to them from afar.
+//! One-sided communication (MPI-5.0 §12): windows and remote operations on them.
 //!
-//! A window has a communicator of its own, so its messages have a context that nobody else uses, and
-//! matching, credit, long messages, rails and failover are those of all other messages. An operation is an
-//! *active message*: one with the tag `ACTIVE_TAG`, which no receive waits for. The target's process executes
-//! it when it comes, without any call of its user: `target.rs` takes it where an unexpected
-//! message would be kept.
+//! A window has a communicator of its own, so its messages have a context of their own, and matching, credit,
+//! long messages, rails and failover are those of all other messages. An operation is an *active message*:
+//! one with the tag `ACTIVE_TAG`, which no receive waits for. The target's process executes it on arrival,
+//! without a call of its user: `target.rs` takes it where an unexpected message would be kept.
 //!
 //! ```text
 //!   origin                                                         target
@@ -37,16 +36,16 @@
 //!
 //! *Bytes from a peer.* The place of an operation (displacement and layout) is checked against the window
 //! when it is used, so nothing outside of the window is read or written. A place outside is an error that the
-//! origin hears of with its next flush, or instead of the result, long or short: `active(number, why not)`.
-//! What cannot be parsed cuts the peer off.
+//! origin gets with its next flush, or instead of the result, long or short: `active(number, why not)`. A
+//! message that cannot be parsed cuts the peer off.
 //!
 //! *Fences of more than two members* are flushes and a barrier of the caller's. One exchange would need more
 //! there: a member may be past the fence while another's operations on a third are still on their way. The
 //! third would have to keep back the operations of the one (but not its answers, for which others may wait
 //! before they come to the fence) until all fences have come, and that in a stream that has both.
 //!
-//! What is not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others'
-//! windows), waiting, and direct access to windows in shared memory.
+//! Not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others' windows),
+//! waiting, and direct access to windows in shared memory.
 
 mod active;
 mod apply;
@@ -93,7 +92,7 @@ pub(crate) const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Data in a row up to here is in its active message, whatever the link.
 pub const ROW_BYTES_MAX: usize = 1 << 10;
 
-/// A result up to here is an active message, too: no receive has to be begun and matched. Both sides know the
+/// A result up to this length is an active message, too, and needs no matched receive. Both sides know the
 /// length.
 pub(crate) const RESULT_BYTES_MAX: u64 = 1 << 10;
 
@@ -118,7 +117,7 @@ pub struct WindowId(pub u32);
 pub enum Memory {
     /// One piece, at displacement 0.
     Fixed(Buffer),
-    /// The same, where all members map it and lock it themselves: nobody waits for this process to do so.
+    /// The same, if all members map it and lock it themselves: no member waits for this process to do so.
     Mapped(Buffer),
     /// Pieces that are attached and detached; displacements are addresses.
     Dynamic(Vec<Buffer>),
@@ -177,7 +176,7 @@ pub(crate) enum What {
     Post,
 }
 
-/// What waits until the device is at hand.
+/// Work that waits until a call passes the device.
 pub(crate) enum Todo {
     /// An active message without data.
     ActiveMessage(u32, Rank, ActiveMessage),
@@ -207,10 +206,10 @@ pub(crate) struct Rma {
     pub(crate) anchor: Option<RequestId>,
     /// Whether `Woken` with [`TODO`] is on its way.
     pub(crate) is_woken: bool,
-    /// Something is to be answered, or an answer has come that may be waited for: a round of progress looks
-    /// for nothing more before it goes on with that.
+    /// An answer must be sent, or one has arrived that a caller may wait for: a round of progress handles it
+    /// before it polls for more.
     pub(crate) is_urgent: bool,
-    /// Members that have sent what no correct member sends. Whoever calls in here cuts them off.
+    /// Members that have sent a message that no correct member sends. The next caller cuts them off.
     pub(crate) blamed: VecDeque<(LinkIndex, &'static str)>,
     spare: Vec<Scratch>,
     spare_chunks: Vec<Scratch>,
@@ -301,7 +300,7 @@ impl Rma {
         found.map_or_else(|| "an operation on a window".into(), |(window, (_, wants))| window.need(wants))
     }
 
-    /// Whether a request waits for what others do at windows, or somebody for a lock here.
+    /// Whether a request waits for other processes' work at windows, or another process for a lock here.
     pub(crate) fn is_awaiting(&self) -> bool {
         let is_awaiting = |window: &Window| {
             !window.waiters.is_empty()
@@ -312,7 +311,7 @@ impl Rma {
         self.windows.iter().flatten().any(is_awaiting)
     }
 
-    /// For whom requests wait, and those who hold locks that others wait for.
+    /// Processes that requests wait for, and holders of locks that others wait for.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = ProcessId> {
         self.windows.iter().flatten().flat_map(|window| {
             let wants = window.waiters.iter().map(|(_, wants)| wants).chain(&window.tested);

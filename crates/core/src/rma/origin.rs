@@ -18,9 +18,9 @@ use alloc::vec::Vec;
 
 /// Windows.
 impl Windows<'_> {
-    /// A window of the members of a communicator that nothing else uses. Nobody may access it before all have
-    /// added it. The contract of [`Buffer::from_raw_parts`] holds for its memory until it is removed, with
-    /// the accesses of the program excepted that MPI-5.0 §12.7 allows.
+    /// Adds a window of the members of a communicator that nothing else uses. No member may access it before
+    /// all have added it. The contract of [`Buffer::from_raw_parts`] holds for its memory until it is
+    /// removed, with the accesses of the program excepted that MPI-5.0 §12.7 allows.
     pub fn add(&mut self, comm: CommId, memory: Memory) -> Result<WindowId, Error> {
         let communicator = self.comms.get(comm)?;
         let (context, group, rank) =
@@ -230,7 +230,7 @@ impl Windows<'_> {
         Ok(())
     }
 
-    /// Sends one active message of an accumulate. Of the two ends, parts.
+    /// Sends one active message of an accumulate, with parts of both ends.
     pub(super) fn send_accumulate<D: Device>(
         &mut self,
         device: &mut D,
@@ -413,7 +413,7 @@ impl Windows<'_> {
             let Some(window) = self.rma.windows[at as usize].as_mut() else { return };
             let peer = &mut window.peers[rank as usize];
             peer.is_granted = false;
-            // What is granted from now on was granted to nobody.
+            // A grant that still arrives has the old number and is ignored.
             peer.lock_number = peer.lock_number.wrapping_add(1);
             self.push_todo(Todo::ActiveMessage(at, rank, ActiveMessage::Withdraw));
         }
@@ -477,15 +477,15 @@ impl Windows<'_> {
         let of = self.rma.get_mut(window)?;
         let wants = Wants::Completes(ranks);
         let over = of.settle(&wants);
-        // Who asks again and again waits, too: a member that has given us up is to tell us so.
+        // A process that polls repeatedly waits, too: a member that has given us up must tell us.
         of.tested = over.is_none().then_some(wants);
         over.transpose().map(|over| over.is_some())
     }
 
     /// Begins a fence (`MPI_Win_fence`) of a window of at most
-    /// [`FENCE_MEMBERS_MAX`](super::FENCE_MEMBERS_MAX) members, and gives its number. What others have done
-    /// here before theirs, and what we have done to them, is over when the fence is. Operations that the
-    /// target refuses though the origin has found nothing wrong with them are told at once where memory is
+    /// [`FENCE_MEMBERS_MAX`](super::FENCE_MEMBERS_MAX) members, and gives its number. At the end of the
+    /// fence, all operations that others began here before their fence, and ours on them, are complete. An
+    /// operation that the target refuses though the origin found no error is reported at once if memory is
     /// attached, else at the next flush or fence.
     pub fn begin_fence<D: Device>(&mut self, device: &mut D, window: WindowId) -> Result<u32, Error> {
         let of = self.rma.get(window)?;

@@ -109,8 +109,8 @@ impl Windows<'_> {
         self.send_accumulate(device, (window, rank), &operand, ends, (operation, datatype), None)
     }
 
-    /// The link and the envelope of an active message to another member. `None`: it is ourselves or nobody,
-    /// or nothing was exchanged yet.
+    /// The link and the envelope of an active message to another member. `None`: it is this process or no
+    /// member, or nothing was exchanged yet.
     #[inline(always)]
     fn way_to(&self, window: WindowId, rank: Rank) -> Option<(LinkIndex, Envelope)> {
         let of = self.rma.get(window).ok()?;

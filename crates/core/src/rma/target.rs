@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 
 const MALFORMED: Blame = Blame("a message of a window that is no correct one");
 
-/// What has arrived.
+/// Handling of arrived messages.
 impl Windows<'_> {
     /// The window whose active message a message is, and its sender's rank there. `None`: it is an ordinary
     /// message, or it waits behind a long active message.
@@ -40,7 +40,7 @@ impl Windows<'_> {
         Ok(is_free.then_some(at))
     }
 
-    /// Takes a short active message. `false`: it is none, and is to be kept as any unexpected message.
+    /// Takes a short active message. `false`: it is none; the caller keeps it as any unexpected message.
     #[inline]
     pub(crate) fn take_active(
         &mut self,
@@ -125,8 +125,8 @@ impl Windows<'_> {
         }
     }
 
-    /// Handles an active message that has come whole; what is wrong with it cuts its sender off. What was got
-    /// of a sender that is lost meanwhile comes to nothing: a lock would be held for ever.
+    /// Handles a complete active message; an error in it cuts its sender off. A message of a sender lost
+    /// meanwhile is ignored: it could hold a lock for ever.
     pub(super) fn handle_active(&mut self, at: u32, rank: Rank, bytes: &[u8]) {
         let window = self.rma.windows[at as usize].as_ref();
         if window.is_some_and(|window| window.peers[rank as usize].lost.is_some()) {
@@ -333,7 +333,8 @@ impl Windows<'_> {
         }
     }
 
-    /// A result is to be sent, for an operand so long, or why there is none. It counts as open from now on.
+    /// Opens a reply: a result for an operand of this length, or the reason why there is none. It counts as
+    /// open from now on.
     fn open_reply(
         &mut self,
         (at, rank, tag): (u32, Rank, Tag),
@@ -485,7 +486,7 @@ impl Windows<'_> {
             }
             self.tell_granted(at, granted);
             self.settle_waiters(at);
-            // What waits behind a message that does not come.
+            // Messages that wait behind one that does not come.
             let is_its =
                 |arrival: &Arrival| (arrival.envelope.context, arrival.envelope.source) == (context, rank);
             while self.messages.drop_arrival(is_its).is_some() {}
@@ -493,14 +494,14 @@ impl Windows<'_> {
     }
 }
 
-/// What waits for the device.
+/// Work that waits for the device.
 impl Windows<'_> {
     pub(super) fn push_todo(&mut self, todo: Todo) {
         self.rma.todo.push_back(todo);
         self.wake();
     }
 
-    /// Has `poll_transmit` look at what is to be done.
+    /// Makes `poll_transmit` look at the pending work.
     fn wake(&mut self) {
         self.rma.is_urgent = true;
         if !self.rma.is_woken {
@@ -513,7 +514,7 @@ impl Windows<'_> {
         }
     }
 
-    /// A message of a window is over, or something is to be done.
+    /// A message of a window has ended, or work is pending.
     pub(crate) fn on_woken<D: Device>(
         &mut self,
         device: &mut D,
@@ -569,7 +570,7 @@ impl Windows<'_> {
         }
     }
 
-    /// What was to be sent to a member has been.
+    /// A reply to a member has been sent.
     fn end_open(&mut self, at: u32, rank: Rank) {
         if let Some(window) = self.rma.windows[at as usize].as_mut() {
             let open = &mut window.peers[rank as usize].open;

@@ -12,7 +12,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How many processes are named when somebody asks what is waited for.
+/// Maximum number of processes named in an explanation.
 const NAMED_MAX: usize = 8;
 
 /// A window.
@@ -25,7 +25,7 @@ pub(crate) struct Window {
     locks: Locks,
     /// Requests that wait for something to happen here.
     pub(crate) waiters: Vec<(RequestId, Wants)>,
-    /// What was tested for last, and has not come.
+    /// The condition last tested for, if it has not come true.
     pub(crate) tested: Option<Wants>,
     /// The sums of the peers' counts.
     pub(crate) pending_count: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Window {
 pub(crate) struct Wanted {
     /// What the target gives back with it.
     pub(crate) number: u32,
-    /// Where it goes, from which byte of the packed stream on, and how many.
+    /// Destination, first byte in the packed stream, and byte count.
     pub(crate) into: Data,
     pub(crate) offset: usize,
     pub(crate) len: usize,
@@ -72,7 +72,7 @@ impl Wanted {
     }
 }
 
-/// What goes on with one member.
+/// State of the accesses to and from one member.
 #[derive(Default)]
 pub(crate) struct Peer {
     // As its origin:
@@ -95,7 +95,7 @@ pub(crate) struct Peer {
     pub(crate) is_granted: bool,
     /// Wishes for its lock, those that were withdrawn counted twice.
     pub(crate) lock_number: u32,
-    /// What an operation there came to.
+    /// The error of an operation there.
     pub(crate) failure: Option<Error>,
     /// It can no longer be talked to.
     pub(crate) lost: Option<Error>,
@@ -104,7 +104,7 @@ pub(crate) struct Peer {
     pub(crate) is_receiving: bool,
     /// Data of its that comes, and results that leave.
     pub(crate) open: u32,
-    /// What waits until nothing is open: numbers of flushes, and whether they release the lock.
+    /// Flushes that wait until nothing is open: their numbers, and whether they release the lock.
     pub(crate) flushes: Vec<(u32, bool)>,
     pub(crate) refused: Option<Error>,
     pub(crate) holds: Hold,
@@ -193,7 +193,7 @@ impl Window {
         Ok(())
     }
 
-    /// The operations so far are to end. Whether they have to be asked for.
+    /// Begins to end the operations so far. Returns whether the target must be asked.
     pub(crate) fn begin_flush(&mut self, rank: Rank) -> Result<bool, Error> {
         let peer = self.peer(rank)?;
         if peer.operations_count > 0 {
@@ -248,7 +248,7 @@ impl Window {
         }
     }
 
-    /// Those of whom short results are to come.
+    /// Members that owe short results.
     pub(crate) fn asked(&self) -> impl Iterator<Item = Rank> {
         let is_asked = |rank: &Rank| !self.peers[*rank as usize].results.is_empty();
         (0..self.peers.len() as Rank).filter(is_asked)
@@ -359,10 +359,10 @@ impl Window {
         self.grant(granted);
     }
 
-    /// In the order of asking, but a shared lock is granted at once while the lock is shared. Behind a wish
-    /// for an exclusive lock it would wait for one who has it shared and may himself wait so at another
-    /// window: a deadlock of a correct program (two processes in `MPI_Win_lock_all`). MPI promises no
-    /// fairness.
+    /// Grants in the order of requests, except that a shared lock is granted at once while the lock is
+    /// shared. Queued behind a request for an exclusive lock it would wait for a shared holder, which may
+    /// itself wait so at another window: a deadlock of a correct program (two processes in
+    /// `MPI_Win_lock_all`). MPI promises no fairness.
     fn grant(&mut self, granted: &mut Vec<Rank>) {
         let Self { locks, peers, .. } = self;
         if locks.is_exclusive {
@@ -504,7 +504,7 @@ impl Window {
 }
 
 /// A place whose elements are in several pieces of attached memory, which may follow each other or lie apart:
-/// each block has to be in them. `hull` is what the elements reach over.
+/// each block must be in them. `hull` is the range that the elements span.
 fn find_in_pieces(place: &Place, hull: Buffer, pieces: &[Buffer]) -> Result<Data, Error> {
     let interval = |buffer: &Buffer| {
         let base = buffer.as_ptr().map_or(0, |base| base as usize);

@@ -11,10 +11,10 @@ use crate::op::{Operation, Reducer};
 use alloc::vec;
 use core::borrow::Borrow;
 
-/// A word of 4 or 8 bytes, which others may change between two calls and not during one. Of a word of 4 bytes
-/// the numbers here have no more.
+/// A word of 4 or 8 bytes, which others may change between two calls and not during one. Values of a 4-byte
+/// word use only the low 4 bytes.
 pub trait Word {
-    /// What it holds.
+    /// Its value.
     fn load(&self) -> u64;
     /// Puts a number in; the old one.
     fn swap(&self, new: u64) -> u64;
@@ -27,7 +27,7 @@ pub trait Word {
     fn replace(&self, old: u64, new: u64) -> Result<(), u64>;
 }
 
-/// A word of memory that nobody else changes meanwhile.
+/// A word of memory that no other thread changes meanwhile.
 pub(super) struct Plain<'a>(pub(super) &'a Buffer);
 
 impl Word for Plain<'_> {
@@ -171,7 +171,7 @@ fn change<R: Borrow<Reducer>>(
     }
 }
 
-/// Computes what a word is to hold until nobody has changed it meanwhile.
+/// Computes and exchanges a word's new value, and retries if another thread changed the word meanwhile.
 #[inline]
 fn change_by_trying(word: &impl Word, combine: impl Fn(u64) -> u64) -> u64 {
     let mut old = word.load();
@@ -183,7 +183,7 @@ fn change_by_trying(word: &impl Word, combine: impl Fn(u64) -> u64) -> u64 {
     }
 }
 
-/// What becomes of an integer under one of the operations that need no loop.
+/// Result of an integer operation that needs no loop.
 #[inline(always)]
 fn combine((old, operand): (u64, u64), bytes: usize, operation: Operation, is_signed: bool) -> u64 {
     // With the sign bit flipped, signed numbers compare as unsigned ones.

@@ -1,4 +1,4 @@
-//! Agreement among the members of a communicator, some of whom fail: what one member does.
+//! Agreement among the members of a communicator of which some fail: the part of one member.
 //!
 //! A non-blocking commitment with a coordinator that can be replaced (Skeen 1981; Hursey et al. 2011 for MPI;
 //! the flat form of what Bosilca et al. 2015 do along a tree). The coordinator is the lowest member that is
@@ -10,17 +10,17 @@
 //! coordinator                 all live ─► Prepare ─►       all live ─► Commit ─► decided
 //! ```
 //!
-//! When a member learns that its coordinator has failed it reports to the next: what it contributes, or what
-//! was prepared last. The new coordinator waits for all that live, goes on with what was prepared by the
-//! highest ballot, and makes a proposal of its own only where nobody has one. A member that has decided
-//! answers whoever still asks, and tells each new coordinator; so it keeps its last decision, and only that:
-//! who takes part in the next agreement has the one before.
+//! When a member learns that its coordinator has failed it reports to the next one: its contribution, or the
+//! value last prepared. The new coordinator waits for all live members, goes on with the value prepared by
+//! the highest ballot, and makes a proposal of its own only if no member has one. A member that has decided
+//! answers every member that still asks, and tells each new coordinator. It keeps its last decision, and only
+//! that, because a member that takes part in the next agreement has the one before.
 //!
 //! # What has to hold, and why it does
 //!
-//! Assumed: members fail by stopping; a member that is reported as failed has failed (or is never heard again
-//! by anybody who goes on); every failure is reported to every live member in the end; notes between live
-//! members arrive.
+//! Assumed: members fail by stopping; a member that is reported as failed has failed (or no surviving member
+//! hears it again); every failure is reported to every live member in the end; notes between live members
+//! arrive.
 //!
 //! *Uniform agreement: no two members decide differently, those that fail later included.* The first that
 //! decides `v`, with ballot `b`, does so after every member that had not failed has acknowledged `Prepare(b,
@@ -61,7 +61,7 @@ pub(crate) struct Call {
     pub(crate) context: ContextId,
 }
 
-/// What comes out.
+/// Outputs of the machine.
 #[derive(Default, Debug)]
 pub(crate) struct Outputs {
     /// Notes, each with the number of the member it is for.
@@ -80,7 +80,7 @@ pub(crate) struct Agreements {
     current: Option<Current>,
     calls: VecDeque<Call>,
     decided: Option<(u32, Decision)>,
-    /// Reports of agreements, or for ballots, that have not begun here: of which, and from whom.
+    /// Reports of agreements, or for ballots, that have not begun here, by agreement and sender.
     early: BTreeMap<(u32, u32), Report>,
 }
 
@@ -164,7 +164,7 @@ fn digest(numbers: &[u32]) -> Acked {
 }
 
 impl Agreements {
-    /// Those of member `me` of so many, of whom some are known to have failed.
+    /// The agreements of member `me` of `members_count`, with the members known to have failed.
     pub(crate) fn new(me: u32, members_count: u32, failed: impl Iterator<Item = u32>) -> Self {
         let mut has_failed = vec![false; members_count as usize];
         failed.for_each(|number| has_failed[number as usize] = true);

@@ -1,13 +1,13 @@
 //! Going on without members that have failed: revoking a communicator, agreeing, shrinking (the user-level
 //! failure mitigation proposed for MPI; Bland et al. 2013).
 //!
-//! *Owned here*: notes and their bytes (`note`), agreement (`agree`), and what a process keeps of both
-//! ([`Survival`]). *Not here*: who has failed (devices and the launcher tell, `Process::handle_peer_gone`),
-//! what becomes of messages (`p2p/fail.rs`), and the commands (`survivors.rs`).
+//! *Owned here*: notes and their bytes (`note`), agreement (`agree`), and a process' state of both
+//! ([`Survival`]). *Not here*: detection of failures (devices and the launcher report them,
+//! `Process::handle_peer_gone`), the fate of messages (`p2p/fail.rs`), and the commands (`survivors.rs`).
 //!
-//! *Revoking* is a reliable broadcast: who hears of it for the first time tells all other members, so all
-//! that live hear of it if one of them does. *Shrinking* is agreement on who lives, and on the context of the
-//! communicator of those: nothing else is exchanged, so it comes about at all of them or at none.
+//! *Revoking* is a reliable broadcast: a member that hears of it for the first time tells all other members,
+//! so all live members hear of it if one of them does. *Shrinking* is agreement on the live members and on
+//! the context of their communicator. Nothing else is exchanged, so it succeeds at all of them or at none.
 
 mod agree;
 mod note;
@@ -41,11 +41,11 @@ pub(crate) struct Council {
     pub(crate) agreements: Agreements,
 }
 
-/// What comes of an agreement.
+/// Use of an agreement's result.
 pub(crate) enum Wanted {
     /// The value of `MPIX_Comm_agree`, to be written there.
     Flag(RequestId, Buffer),
-    /// Who lives of some members; more of the same request follow.
+    /// The live ones of some members; more agreements of the same request follow.
     Lives(RequestId),
     /// The same, the last part.
     Shrunk(RequestId),
@@ -55,7 +55,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Shrinking {
     pub(crate) parent: Communicator,
     pub(crate) into: CommId,
-    /// Who lives, as far as decided.
+    /// The live members, as far as decided.
     pub(crate) lives: Vec<Value>,
 }
 
@@ -65,8 +65,8 @@ pub(crate) struct Survival {
     pub(crate) councils: BTreeMap<ContextId, Council>,
     freed: VecDeque<ContextId>,
     early: VecDeque<(ProcessId, Note)>,
-    /// By communicator, how many failures of members are acknowledged: the first that this process was told
-    /// of.
+    /// By communicator, the number of acknowledged failures of members: those that this process learned of
+    /// first.
     pub(crate) acknowledged: BTreeMap<ContextId, usize>,
     /// Notes to be sent.
     pub(crate) outbox: VecDeque<(ProcessId, Note)>,
@@ -86,7 +86,7 @@ impl Survival {
         id
     }
 
-    /// For whom agreements wait.
+    /// Processes that agreements wait for.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = ProcessId> + '_ {
         self.councils.values().flat_map(|council| {
             council.agreements.awaited().filter_map(|number| council.members.process(number))
@@ -108,7 +108,7 @@ impl Survival {
         Vec::from(its)
     }
 
-    /// A communicator is freed. Members that still wait for its last decision get it all the same.
+    /// A communicator is freed. Members that still wait for its last decision nevertheless get it.
     pub(crate) fn free(&mut self, context: ContextId) {
         self.acknowledged.remove(&context);
         if !self.councils.contains_key(&context) {

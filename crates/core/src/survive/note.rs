@@ -1,4 +1,4 @@
-//! What processes tell each other about a communicator that has lost members, and how it lies in bytes.
+//! Notes of processes about a communicator that has lost members, and their wire format.
 //!
 //! ```text
 //! kind u8 | flags u8 | zero u16 | instance u32       8 bytes
@@ -28,7 +28,7 @@ pub type Value = [u64; VALUE_WORDS];
 pub struct Note {
     /// Its context.
     pub context: ContextId,
-    /// What is said.
+    /// The content.
     pub what: What,
 }
 
@@ -42,7 +42,7 @@ pub enum What {
     Report {
         /// Which agreement.
         instance: u32,
-        /// Whom it is for.
+        /// The coordinator that it is for.
         ballot: u32,
         /// The member's part.
         report: Report,
@@ -51,23 +51,23 @@ pub enum What {
     Prepare {
         /// Which agreement.
         instance: u32,
-        /// Whose it is.
+        /// The coordinator that proposes it.
         ballot: u32,
-        /// What will be decided.
+        /// The proposed decision.
         decision: Decision,
     },
     /// To the coordinator: prepared.
     Ack {
         /// Which agreement.
         instance: u32,
-        /// Whose proposal.
+        /// The coordinator that proposed it.
         ballot: u32,
     },
     /// This is decided.
     Commit {
         /// Which agreement.
         instance: u32,
-        /// What is decided.
+        /// The decision.
         decision: Decision,
     },
 }
@@ -77,16 +77,16 @@ pub enum What {
 pub enum Report {
     /// Nothing was proposed to it: what it contributes.
     Contribution(Contribution),
-    /// What was proposed to it last, and by whom.
+    /// The proposal that it received last, and its ballot.
     Prepared {
         /// The coordinator that proposed it.
         ballot: u32,
-        /// What it proposed.
+        /// The proposal.
         decision: Decision,
     },
 }
 
-/// What a member contributes.
+/// A member's contribution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contribution {
     /// Its value.
@@ -104,7 +104,7 @@ pub struct Acked {
     pub digest: u64,
 }
 
-/// What is decided.
+/// The decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
     /// All contributions, bit by bit *and*.

@@ -30,7 +30,7 @@ pub enum Way {
 pub enum Shape {
     /// In one piece, which a peer can be given to read or write.
     Contiguous,
-    /// In several: packed and unpacked by whoever has them.
+    /// In several pieces, which their owner packs and unpacks.
     Pieces,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Rails<'a> {
 /// What the sender knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Of the message.
+    /// Length of the message.
     pub length_bytes: usize,
     /// The sender's end.
     pub source: Shape,
@@ -94,7 +94,7 @@ pub struct Announced<'a> {
     pub offered: RailSet,
     /// Whether it would rather send packets than wait, too.
     pub offers_packets: bool,
-    /// What was learnt of this peer and length; `None`: nothing, for there is no clock.
+    /// Measured choice for this peer and length; `None`: none, for there is no clock.
     pub learnt: Option<Learnt>,
     /// Why gets do not move it, if they were tried.
     pub got: Option<Failure>,
@@ -116,13 +116,13 @@ pub struct Choice {
     pub way: Way,
     /// The rails that read or write memory; empty for packets.
     pub rails: RailSet,
-    /// Of a sender that lets its memory be read: whether the receiver may have packets instead.
+    /// Whether the receiver may choose packets from a sender that lets its memory be read.
     pub offers_packets: bool,
-    /// What decided.
+    /// The reason of the choice.
     pub reason: Reason,
 }
 
-/// What decides.
+/// Reason of a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// The message is at most as long as an eager one may be.

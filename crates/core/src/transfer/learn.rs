@@ -31,7 +31,7 @@ const CLASSES_COUNT: usize = 14;
 /// Times of a way that are kept, the last ones.
 const TIMES_COUNT: usize = 3;
 
-/// What is to be done with a message.
+/// The measured choice for a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Learnt {
     /// This way was quicker when both were compared, or was not compared yet.
@@ -49,7 +49,7 @@ impl Learnt {
     }
 }
 
-/// What was measured with one peer.
+/// Measurements with one peer.
 #[derive(Default)]
 pub(crate) struct Learner {
     classes: [Class; CLASSES_COUNT],
@@ -109,8 +109,8 @@ impl Class {
     fn pick(&mut self) -> Learnt {
         const WAYS: [Way; 2] = [Way::Stream, Way::Get];
         if self.is_looking && self.count >= LOOK_COUNT {
-            // Not all that were sent on the other way have told their times: they failed, or are under way
-            // still.
+            // Not all messages sent the other way have reported their times: they failed, or are still in
+            // flight.
             self.end_look(self.pause);
         } else if !self.is_looking && self.count >= self.pause {
             self.is_looking = true;

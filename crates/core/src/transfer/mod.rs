@@ -5,9 +5,9 @@
 //! many. [`choose`] decides which and says why. Each end is a [`Source`] or a [`Sink`], so contiguous memory
 //! and the layouts of datatypes go the same ways. The states are a table ([`state`]).
 //!
-//! What is not here: matching and requests (the owner names a transfer's request and is told of its end), the
-//! order of packets, credit, acknowledgements and the choice of a rail (`link`, which tells by its events
-//! what became of units).
+//! Not here: matching and requests (the owner names a transfer's request and learns of its end), the order of
+//! packets, credit, acknowledgements and the choice of a rail (`link`, whose events report the fate of
+//! units).
 //!
 //! | file | what it does |
 //! |---|---|
@@ -54,16 +54,16 @@ use registrations::Registrations;
 use spread::{Gather, Spread};
 use state::{Event, State};
 
-/// Pieces of long messages that one round gives to rails that acknowledge. To fill the windows of all rails
-/// takes milliseconds, and what arrives meanwhile is to be answered before: a clear to send that is queued
-/// behind full windows keeps the other direction idle for as long as they take to empty.
+/// Pieces of long messages that one round gives to rails that acknowledge. Filling the windows of all rails
+/// takes milliseconds, and arriving packets need an answer before that: a clear to send queued behind full
+/// windows keeps the other direction idle until they empty.
 const PIECES_A_ROUND: u32 = 8;
 
 /// One side of a long message.
 struct Transfer {
     /// Whose it is.
     request: RequestId,
-    /// Of the message, at its sender.
+    /// The message's context, at its sender.
     context: Option<ContextId>,
     link: LinkIndex,
     state: State,
@@ -131,7 +131,7 @@ enum What {
     Get(u64),
 }
 
-/// What is left to do of a transfer that has ended.
+/// Remaining work of a transfer that has ended.
 enum Left {
     /// Its registration ends.
     Registration(Rail, RemoteKey),
@@ -148,9 +148,9 @@ pub(crate) struct Transfers {
     /// Pieces that this round may still give to rails.
     pieces_left: u32,
     registrations: Registrations,
-    /// What is left to do of transfers that have ended.
+    /// Remaining work of transfers that have ended.
     left: Vec<Left>,
-    /// What was measured, by links.
+    /// Measurements, by link.
     learners: Vec<Option<Box<Learner>>>,
     /// Requests whose transfers have ended.
     ended: VecDeque<(RequestId, Completion)>,
@@ -261,7 +261,7 @@ impl Transfers {
         }
     }
 
-    /// What was measured by a link.
+    /// Measurements of a link.
     fn learner(&mut self, link: LinkIndex) -> &mut Learner {
         let at = link as usize;
         if self.learners.len() <= at {
@@ -314,7 +314,7 @@ impl Transfers {
         }
     }
 
-    /// Takes a transfer out. What it has under way is not waited for.
+    /// Removes a transfer without waiting for its operations in flight.
     fn forget(&mut self, id: TransferId) -> Option<Transfer> {
         let transfer = self.transfers.remove(id)?;
         self.left.extend(transfer.registered.iter().map(|(rail, key)| Left::Registration(rail, key)));

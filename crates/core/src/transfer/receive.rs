@@ -41,7 +41,7 @@ pub(super) struct Fetch {
     remote: Keys,
     /// Whether the sender would send packets, too.
     offers_packets: bool,
-    /// Why no more is got. What is in flight is waited for: a late get would read memory that the sender has
+    /// Why no more gets begin. Those in flight are awaited: a late get would read memory that the sender has
     /// deregistered.
     failure: Option<Failure>,
 }
@@ -253,7 +253,7 @@ impl Transfers {
         // One that does not receive any more: what came twice may come late.
         let Work::Receive(gather) = &mut transfer.work else { return Ok(()) };
         let (run, offset) = gather.locate(units).map_err(Blame)?;
-        // Of units that come together with others some may be known: written once more, they are the same.
+        // Some units of a run may have arrived before: writing them again changes nothing.
         if gather.known_count(run) < run.count {
             transfer.data.write_payload(offset as usize, payload);
         }

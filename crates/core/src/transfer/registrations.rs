@@ -66,7 +66,7 @@ impl Registrations {
         Some((entry.rail, entry.key))
     }
 
-    /// A message is over. Whether its registration has to be ended.
+    /// A message has ended. Returns whether its registration must end.
     pub(crate) fn release(&mut self, rail: Rail, key: RemoteKey) -> bool {
         let is_it = |entry: &Entry| entry.rail == rail && entry.key == key;
         let Some(at) = self.entries.iter().position(is_it) else { return true };

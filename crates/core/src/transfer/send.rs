@@ -28,7 +28,7 @@ pub(crate) struct Announcement {
     pub(crate) eager_bytes_max: Option<usize>,
 }
 
-/// What giving units to a rail came to.
+/// Result of giving units to a rail.
 enum Given {
     /// So many of the round's pieces.
     Sent(u32),
@@ -206,7 +206,7 @@ impl Transfers {
         }
     }
 
-    /// Takes units off what is to be sent.
+    /// Removes units from those still to be sent.
     fn note_sent(&mut self, links: &mut Links, id: TransferId, run: Run) {
         let Some(transfer) = self.transfers.get_mut(id) else { return };
         let Work::Send(spread) = &mut transfer.work else { return };
@@ -303,7 +303,7 @@ impl Transfers {
         }
         let link = links.get_mut(index);
         link.unsent_changed(spread.unsent_bytes(), 0);
-        // The receiver counts packets; of what was put it must be told.
+        // The receiver counts packets; the sender must tell it of puts.
         let wants_fin = spread.has_put && !link.settles_later();
         transfer.go(Event::Finished);
         if wants_fin {

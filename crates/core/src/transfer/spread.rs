@@ -1,5 +1,5 @@
-//! A message's data on its way over several rails, counted in units: what is still to be sent, and what has
-//! come.
+//! A message's data in flight over several rails, counted in units: those still to be sent, and those
+//! received.
 
 use crate::ids::Rail;
 use crate::link::{Carrying, Part, Run, UnitsReceived};
@@ -63,7 +63,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of `total` bytes, at least one. `None`: too many units.
+    /// For `total` bytes, at least one. `None`: too many units.
     pub(crate) fn new(
         total: u64,
         unit_bytes: u32,
@@ -91,7 +91,7 @@ impl Spread {
         })
     }
 
-    /// What each rail has still to carry itself; nothing where pieces are given out one by one.
+    /// Rest of each rail's own part; empty if pieces are given out one by one.
     pub(crate) fn fixed(&self) -> &[Part] {
         if self.are_fixed { &self.parts } else { &[] }
     }
@@ -194,7 +194,7 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Of `total` bytes.
+    /// For `total` bytes.
     pub(crate) fn new(total: u64) -> Self {
         Self { total, unit_bytes: 0, come: Units::default(), left: u32::MAX, received: 0 }
     }

@@ -50,7 +50,7 @@ pub(crate) enum State {
     Ended,
 }
 
-/// What happens to a transfer.
+/// Events of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// The receiver is ready (from the peer).
@@ -63,9 +63,9 @@ pub(crate) enum Event {
     NoRoom,
     /// A rail may have room.
     Room,
-    /// All that is to be moved is given to the device.
+    /// All data has been given to the device.
     AllGiven,
-    /// Units are lost and have to be given again.
+    /// Units are lost and must be given again.
     Lost,
     /// Everything has arrived.
     Finished,
@@ -79,7 +79,7 @@ pub(crate) enum Event {
     Drained,
 }
 
-/// All transitions. What is not here does not happen; of a peer's events, it is misbehaviour.
+/// All transitions. No others happen; if a peer's event causes another one, the peer misbehaves.
 const TRANSITIONS: &[(State, Event, State)] = {
     use Event::*;
     use State::*;

@@ -9,12 +9,13 @@
 //! Bye            nothing more                                                                       16
 //! ```
 //!
-//! `number` counts the sender's packets on this rail and is never used again: what is lost goes out under a
-//! new number, maybe on another rail. Every packet acknowledges what has come the other way on the *same*
-//! rail: `largest` is the highest number seen, `delay` how long ago that was (in 8 µs), `seen` which others
-//! were (a bit each, the lowest for `largest` − 1), or with flag `RUN`: how many up to `largest` have come
-//! without a gap. An Ack and a Bye have no number of their own; a Bye says that its sender has given the link
-//! up. A *unit* is a fragment's size: a message's data is counted in units, whose size the sender chooses.
+//! `number` counts the sender's packets on this rail and is never used again: a lost packet is sent again
+//! under a new number, maybe on another rail. Every packet acknowledges those received the other way on the
+//! *same* rail: `largest` is the highest number seen, `delay` how long ago that was (in 8 µs), `seen` which
+//! others were (a bit each, the lowest for `largest` − 1), or with flag `RUN`: how many up to `largest` have
+//! come without a gap. An Ack and a Bye have no number of their own; a Bye says that its sender has given the
+//! link up. A *unit* is a fragment's size: a message's data is counted in units, whose size the sender
+//! chooses.
 
 use super::{Malformed, Reader};
 use crate::device::HEADER_BYTES_MAX;
@@ -68,7 +69,7 @@ impl Ack {
     }
 }
 
-/// What follows the prefix.
+/// Content after the prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
     /// A packet of `wire`.
@@ -110,7 +111,7 @@ pub struct TrunkHeader {
     pub ack_now: bool,
     /// Acknowledges the other way.
     pub ack: Ack,
-    /// What follows.
+    /// Content after the header.
     pub body: Body,
 }
 

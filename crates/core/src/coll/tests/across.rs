@@ -271,7 +271,7 @@ fn across_reduce_scatter_scatters_the_other_groups_result() {
     let reducer = Reducer::predefined(Operation::Sum, Predefined::Uint64).unwrap();
     for groups in Groups::all() {
         let total = (groups.first * groups.second) as usize * 3;
-        // One gets all of what its group gets, or all the same.
+        // One member gets all of its group's part, or all members get equal parts.
         let counts = |size: u32, equal: bool| -> Vec<usize> {
             let last = size as usize - 1;
             let of = |rank: usize| if rank == last { 8 * total } else { 0 };

@@ -76,7 +76,7 @@ fn alltoall_case(
             let block = layouts[from].0.get(&sends[from], to);
             layouts[to].1.put(&mut expected[to], from, block);
             if in_place {
-                // What is sent lies where as much is received.
+                // The block sent lies where one of the same size is received.
                 layouts[from].1.put(&mut recvs[from], to, block);
             }
         }

@@ -73,7 +73,7 @@ impl Memory {
     }
 }
 
-/// What is tried: each rank's buffers before, and its receive buffer afterwards.
+/// A case: each rank's buffers before, and its receive buffer afterwards.
 struct Scenario {
     label: String,
     sends: Vec<Vec<u8>>,

@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) enum Delivery {
     /// One at a time, any, by seed; sends complete at once or only at arrival.
     Random(u64),
-    /// In rounds: of all that can arrive one message between each two ranks does, then everybody goes on. For
-    /// counting rounds.
+    /// In rounds, to count them: one message between each two ranks arrives, then all ranks go on.
     Rounds,
 }
 

@@ -38,7 +38,7 @@ fn messages_of_another_length_or_left_over_are_found() {
                 World::run(&mut [sender.finish(), receiver.finish()], Delivery::Random(seed)).err()
             })
             .collect();
-        // Where the send is eager the sender does not notice; somebody must.
+        // The sender of an eager message does not notice; another rank must.
         assert_eq!(errors.len(), 8);
         assert!(errors.iter().any(|error| error.contains(found)), "{errors:?}");
     }

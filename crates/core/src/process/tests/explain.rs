@@ -1,4 +1,4 @@
-//! What processes tell of what they wait for.
+//! Explanations of what processes wait for.
 
 use super::net::{Net, memory};
 use crate::buffer::Buffer;

@@ -34,7 +34,7 @@ fn packed(region: &Region) -> Vec<u8> {
     bytes
 }
 
-/// What the sink's memory is to be when `message` has been received: gaps and the rest stay as they were.
+/// Expected memory of the sink after it has received `message`: gaps and the rest stay unchanged.
 fn expected(sink: &Region, message: &[u8]) -> Vec<u8> {
     let memory = Buffer::leaked(sink.memory().len());
     memory.scatter(0, Piece::Bytes(&sink.memory().to_vec().unwrap()));

@@ -38,7 +38,7 @@ struct Sent {
     virtual_bytes: Option<usize>,
 }
 
-/// What all ports share: queues by (from, to), and registered memory.
+/// State shared by all ports: queues by (from, to), and registered memory.
 pub(crate) struct Shared {
     count: usize,
     queues: Vec<VecDeque<Sent>>,
@@ -63,9 +63,9 @@ pub(crate) struct Shared {
 /// A clock that only moving data drives.
 pub(crate) struct Clock {
     pub(crate) now: Instant,
-    /// Of a packet, and of a byte in packets.
+    /// Time per packet, and per byte in packets.
     pub(crate) packet: [Duration; 2],
-    /// Of a get, and of a byte of it.
+    /// Time per get, and per byte of it.
     pub(crate) get: [Duration; 2],
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct Port {
     shared: Rc<RefCell<Shared>>,
     /// The packet being read.
     current: Option<Sent>,
-    /// Who sent it, if only its front has been reported.
+    /// The sender, if only the front has been reported.
     front_from: Option<usize>,
     completions: VecDeque<Token>,
     /// How many packets may be polled now: delivery is the test's decision.
@@ -232,7 +232,7 @@ impl Device for Port {
 }
 
 impl Port {
-    /// The next packet to be polled, whom it is from, and whether its front is to be reported first.
+    /// The sender of the next packet to poll, the packet, and whether its front comes first.
     fn next_packet(&self) -> Option<(usize, Sent, bool)> {
         let mut shared = self.shared.borrow_mut();
         let (count, start) = (shared.count, shared.random.next() as usize);
@@ -345,7 +345,7 @@ impl Net {
         Self { nodes, shared }
     }
 
-    /// The processes from `cut` on are a world of their own. Nobody has begun anything.
+    /// The processes from `cut` on are a world of their own. No process has begun anything.
     pub(crate) fn split_worlds(&mut self, cut: usize) {
         let count = self.nodes.len();
         for (me, (process, _)) in self.nodes.iter_mut().enumerate() {

@@ -15,7 +15,7 @@ fn gap(milli_packets: u32) -> Gap {
     Gap { milli_packets }
 }
 
-/// The gaps the sender's device has been told since the last call.
+/// The gaps set at the sender's device since the last call.
 fn told(wire: &Wire) -> Vec<(Rail, Gap)> {
     core::mem::take(&mut wire.shared.borrow_mut().gaps)
 }

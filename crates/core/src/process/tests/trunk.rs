@@ -144,10 +144,10 @@ fn four_equal_rails_both_ways_give_95_percent() {
 fn sender_completes_as_soon_as_its_receiver_on_any_rails() {
     for seed in 0..20 {
         let mut random = Random(seed);
-        // Of packets of this length every second one is acknowledged unasked.
+        // Every second packet of this length is acknowledged without a request.
         let rail = RailCapabilities { packet_bytes_max: 62 << 10, ..tcp() };
         let mut wire = Wire::with(mbit(&[2000; 4]).0, rail, Config::default(), seed);
-        // No sender can tell which piece will be the last on a rail that gets slower and slower.
+        // No sender can know which piece will be the last on a rail that gets slower and slower.
         for time in 0..40 {
             let rate = 2000 - time * 20 - random.below(20);
             wire.script.push_back((ms(time), random.below(4) as usize, Line::mbit(rate)));

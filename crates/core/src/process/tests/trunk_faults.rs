@@ -347,7 +347,7 @@ fn round_trip_over_a_pause_does_not_delay_loss_detection() {
     let (lines, _) = mbit(&[1000]);
     let mut wire = Wire::new(lines.clone(), 1);
     let small = Buffer::virtual_of(8);
-    // Nobody looks for ten seconds: the first round trip seems to take as long.
+    // No process polls for ten seconds: the first round trip seems to take as long.
     let _ = wire.send(0, small, 1);
     wire.away_until = [ms(10_000); 2];
     wire.run_until(ms(10_100));

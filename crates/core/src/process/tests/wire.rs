@@ -15,7 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::RefCell;
 
-/// What becomes of packets on a rail.
+/// Fate of packets on a rail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mood {
     Works,
@@ -71,16 +71,16 @@ struct Access {
     is_put: bool,
 }
 
-/// What both ports share.
+/// State shared by both ports.
 pub(crate) struct Shared {
     pub(crate) now: Instant,
     pub(crate) lines: Vec<Line>,
     /// When each line is free again, by rail and sender.
     free: Vec<[Instant; 2]>,
-    /// What arrives, by time, then in the order sent, with the receiver.
+    /// Arrivals by time, then in the order sent, with the receiver.
     flights: BTreeMap<(Instant, u64), (usize, Flight)>,
     flight_count: u64,
-    /// What processes have given to their devices, questions not counted: those are no work.
+    /// Packets that processes have given to their devices; probes are not counted.
     given_count: u64,
     arrived: [VecDeque<Flight>; 2],
     registered: BTreeMap<u64, Buffer>,
@@ -102,7 +102,7 @@ impl Shared {
         self.flights.insert((at, self.flight_count), (to, flight));
     }
 
-    /// What is stuck on a rail has broken: those who gave it (or one of them) are told.
+    /// Packets stuck on a rail are lost: their senders (or one of them) learn it.
     fn unstick(&mut self, rail: usize, only: Option<usize>) {
         let stuck = core::mem::take(&mut self.stuck);
         for (by, me, token) in stuck {
@@ -279,7 +279,7 @@ impl Device for Port {
     }
 }
 
-/// What happens to a rail, when.
+/// Changes of rails, by time.
 pub(crate) type Script = VecDeque<(Instant, usize, Line)>;
 
 pub(crate) struct Wire {
@@ -338,7 +338,7 @@ impl Wire {
         self.shared.borrow().now
     }
 
-    /// Has the device of a process report something that concerns nobody, more often than a round looks.
+    /// Makes a process' device report irrelevant events, more than a round reads.
     pub(crate) fn flood(&mut self, me: usize) {
         let report = || Flight::Report(Event::Completion(Token(u64::MAX), Ok(())));
         let arrived = &mut self.shared.borrow_mut().arrived[me];
@@ -355,7 +355,7 @@ impl Wire {
         let (now, before) = (shared.now, shared.lines[rail]);
         if line.bytes_per_s != before.bytes_per_s {
             for free in &mut shared.free[rail] {
-                // What is queued goes at the new rate.
+                // The queue drains at the new rate.
                 let queue_ps = u128::from(free.since(now).0);
                 let queue_ps = queue_ps * u128::from(before.bytes_per_s) / u128::from(line.bytes_per_s);
                 *free = now + Duration(queue_ps as u64);
@@ -391,7 +391,7 @@ impl Wire {
         }
     }
 
-    /// Lets everybody who is here do what there is to do now.
+    /// Lets every present process do its work now.
     fn progress(&mut self) -> bool {
         let now = self.now();
         let mut any = false;

@@ -30,7 +30,7 @@ struct World {
     random: Random,
     own: Vec<Scratch>,
     windows: Vec<Buffer>,
-    /// What each window is to hold.
+    /// Expected content of each window.
     models: Vec<Vec<u8>>,
     put_at: [usize; 2],
 }

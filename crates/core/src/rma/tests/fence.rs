@@ -75,8 +75,8 @@ fn windows_hold_what_the_model_says_after_each_fence() {
     }
 }
 
-/// Whoever is past a fence finds what it has put, in memory that it reads without a message too where the
-/// window is settled.
+/// A process past a fence finds its puts, also in memory that it reads without a message if the window is
+/// settled.
 #[test]
 fn a_fence_is_over_when_its_operations_are() {
     let (mut settled_count, mut unsettled_count) = (0, 0);

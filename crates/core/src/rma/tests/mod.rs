@@ -37,9 +37,9 @@ struct World {
     random: Random,
     windows: Vec<Buffer>,
     model: Vec<Vec<u8>>,
-    /// What reads are to have brought.
+    /// Expected results of reads.
     expected: Vec<(Region, Vec<u8>)>,
-    /// What fetches brought, by target.
+    /// Results of fetches, by target.
     fetched: Vec<Vec<Buffer>>,
     /// Bytes of each part that are written already, by origin and target: two writes of a place have no
     /// order.
@@ -76,7 +76,7 @@ impl World {
             let group = Group::world(count as u32);
             let process = &mut net.nodes[me].0;
             let comm = process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
-            // What comes as a message is done to either.
+            // An operation that comes as a message works on either.
             let memory = if me == 0 { Memory::Mapped(*window) } else { Memory::Fixed(*window) };
             assert_eq!(process.windows().add(comm, memory), Ok(WINDOW));
         }
@@ -239,7 +239,7 @@ impl World {
     fn check(&mut self) {
         self.written.iter_mut().for_each(|targets| targets.fill(0));
         for (window, model) in self.windows.iter().zip(&self.model) {
-            // The counter is told by what was fetched.
+            // The fetched values give the counter.
             assert!(window.to_vec().unwrap()[8..] == model[8..], "a window differs");
         }
         for (sink, expected) in self.expected.drain(..) {

@@ -1,4 +1,4 @@
-//! What short operations cost, in packets.
+//! Cost of short operations, in packets.
 
 use super::{WINDOW, World};
 use crate::buffer::Buffer;

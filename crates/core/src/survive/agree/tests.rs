@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-/// What is wrong with the protocol, on purpose.
+/// A deliberate fault of the protocol.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -47,7 +47,7 @@ struct World {
     members: Vec<Member>,
     /// Notes on their way, by sender and receiver.
     channels: Vec<Vec<VecDeque<What>>>,
-    /// Failures that members have not been told of: (who, whose).
+    /// Failures not yet reported: (member to notify, failed member).
     news: Vec<(usize, usize)>,
     instances: usize,
 }
@@ -144,7 +144,7 @@ impl World {
         }
         self.members[at].is_alive = false;
         for to in 0..self.members.len() {
-            // What it sent last has not left.
+            // Its last messages have not left.
             let sent = self.channels[at][to].len();
             let left = self.random.below(sent + 1);
             self.channels[at][to].truncate(left);
@@ -197,7 +197,7 @@ impl World {
                 _ => {}
             }
         }
-        // Nobody else fails, and all is told.
+        // No other member fails, and every message arrives.
         (0..n * self.instances).for_each(|step| self.call(step % n));
         loop {
             if let Some(place) = self.news.len().checked_sub(1) {

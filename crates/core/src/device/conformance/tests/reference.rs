@@ -207,7 +207,7 @@ impl Node {
         Some(Event::Packet(incoming))
     }
 
-    /// What becomes of the packet whose front was shown.
+    /// Decides the fate of the packet whose front was reported.
     fn go_on(&mut self) -> Option<Event> {
         let (sent, step) = self.front.take()?;
         let wire = self.wire.clone();
