@@ -97,7 +97,7 @@ fn rank(rank: u32, size: u32, address: String) {
     let mut collectives = device.open_room(ContextId::WORLD, processes.into_iter(), occupancy).unwrap();
     let mut memory = [vec![0u8; 64 << 10], vec![0u8; 64 << 10]];
     let [a, b] = memory.each_mut().map(|m| {
-        // SAFETY: `memory` outlives all calls and nobody looks into it.
+        // SAFETY: `memory` outlives all calls and no other code accesses it.
         unsafe { Buffer::from_raw_parts(m.as_mut_ptr(), m.len()) }
     });
     let allreduce = |len| Call::Allreduce { send: a.part(0, len), receive: b.part(0, len), element_bytes: 8 };

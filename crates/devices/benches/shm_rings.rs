@@ -191,7 +191,7 @@ fn rate() -> f64 {
 /// One way with a header packet each way round a get: what a rendezvous costs.
 fn get_pingpong(bytes: usize, rounds: usize) -> f64 {
     let mut memory = [vec![1u8; bytes], vec![2u8; bytes]];
-    // SAFETY: the memory outlives the run and nobody looks into it.
+    // SAFETY: the memory outlives the run and no other code accesses it.
     let buffers = memory.each_mut().map(|m| unsafe { Buffer::from_raw_parts(m.as_mut_ptr(), bytes) });
     let mut devices = devices();
     let keys = [0, 1].map(|rank: usize| devices[rank].register(RAIL, buffers[rank]).unwrap());

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The first of TCP's rails.
 pub const FIRST_TCP_RAIL: u8 = 1;
-/// Of so many polls for a process of this host one looks at the sockets.
+/// One of this many polls for a process of this host looks at the sockets.
 const LOOK_AROUND: u32 = 16;
 
 /// A look at a socket takes about 50 times as long as one at a ring of shared memory.
@@ -63,7 +63,7 @@ impl Composite {
         self.tcp.add_peer(process, card, key)
     }
 
-    /// What to tell others of this process.
+    /// This process' card for others.
     pub fn card(&self, node: u64, cpus_count: u32) -> Card {
         self.tcp.card(node, cpus_count)
     }
@@ -92,8 +92,8 @@ impl Composite {
         self.arm()
     }
 
-    /// Whether nobody has looked for arrivals since it was armed (each look begins with shared memory), and
-    /// nothing lies here.
+    /// Whether no thread has polled since it was armed (each poll begins with shared memory), and no packet
+    /// waits here.
     pub fn is_armed(&self) -> bool {
         self.shm.is_armed() && !self.tcp.has_more()
     }
@@ -194,7 +194,7 @@ impl Device for Composite {
     fn poll(&mut self) -> Option<Event> {
         self.polls_count = self.polls_count.wrapping_add(1);
         let looks_around = self.polls_count.is_multiple_of(LOOK_AROUND);
-        // Alone on this host a process hears nobody in shared memory but itself.
+        // A process alone on its host receives only its own packets in shared memory.
         let skips_shm = !self.has_local_peers && !looks_around && !self.shm.is_armed();
         if !skips_shm && let Some(event) = self.shm.poll() {
             return Some(event);

@@ -11,9 +11,9 @@
 //!
 //! **Data flow.** The core calls [`Device::send`](ayatori_core::device::Device::send) with a header and up to
 //! two pieces of payload, which are copied to the peer's ring or given to a socket, or refused as full. The
-//! runtime polls; [`Device::poll`](ayatori_core::device::Device::poll) says what has come, the core reads the
-//! packet where it lies, and releases it. Before a sleep the runtime arms the device, which may answer that
-//! something came meanwhile.
+//! runtime polls; [`Device::poll`](ayatori_core::device::Device::poll) reports arrivals, and the core reads
+//! each packet in place and releases it. Before a sleep the runtime arms the device, which may answer that
+//! something arrived meanwhile.
 //!
 //! **Begin** at `shm/mod.rs` and `shm/ring.rs`, whose rules stand above its unsafe code; then `tcp/mod.rs`. A
 //! device of your own is one type, and `ayatori_core::device::conformance` checks what it promises. A whole

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 /// A test's bound for [`sleep_max`], in milliseconds.
 const ENV_SLEEP_MAX: &str = "AYATORI_SLEEP_MAX_MS";
-/// Its usual value. A peer that has died wakes nobody, so sleepers look at their peers now and then. In unit
-/// tests nobody wakes by the clock.
+/// Its usual value. A dead peer wakes no sleeper, so sleepers check their peers now and then. In unit tests
+/// no sleeper wakes by the clock.
 const SLEEP_MAX: Duration = if cfg!(test) { HANG_LIMIT } else { Duration::from_millis(100) };
-/// What takes so long hangs.
+/// A wait longer than this counts as a hang.
 pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(600);
 
 /// How long a thread sleeps at most without being woken. Whatever it waits for wakes it; a test sets a very
@@ -30,7 +30,7 @@ pub fn sleep_max() -> Duration {
     })
 }
 
-/// What this thread has stored is seen by others before it loads what it loads from now on.
+/// Other threads see this thread's earlier stores before it executes its later loads.
 #[inline(always)]
 pub fn full_fence() {
     sys::full_fence();
@@ -56,7 +56,7 @@ impl Signal {
         sys::futex_wait(&self.0, seen, timeout);
     }
 
-    /// It happens: wakes all who wait.
+    /// Raises the event: wakes all waiters.
     pub fn raise(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
         sys::futex_wake(&self.0, i32::MAX);
@@ -64,7 +64,7 @@ impl Signal {
 }
 
 /// Where a thread sleeps until a device has news, without holding the device: after
-/// [`arm_aside`](crate::shm::Shm::arm_aside) of the device answered `Armed`, and after it was let go.
+/// [`arm_aside`](crate::shm::Shm::arm_aside) answered `Armed` and the thread released the device.
 pub struct Parker {
     place: Place,
     /// Where the device wakes from some time on.
@@ -83,7 +83,7 @@ impl Parker {
         Self { place, later: OnceLock::new() }
     }
 
-    /// The device wakes elsewhere from now on; who sleeps here is woken, to sleep there. Works once.
+    /// The device wakes elsewhere from now on; a thread sleeping here wakes and sleeps there. Works once.
     pub fn move_to(&self, other: Self) {
         if self.later.set(other.place).is_ok() {
             match &self.place {

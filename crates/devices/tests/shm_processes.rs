@@ -14,7 +14,8 @@ fn attach(source: &Source, rank: u32, size: u32) -> Shm {
     Shm::attach(source, &ShmConfig::new(rank, (0..size).map(ProcessId).collect())).unwrap()
 }
 
-/// Rank 0 here, the others as processes that play `role`. The source is to be kept until they have attached.
+/// Rank 0 here, the others as processes that play `role`. The caller keeps the source until they have
+/// attached.
 fn start(role: &str, size: u32) -> (Source, Shm, Vec<Child>) {
     let source = Source::create().unwrap();
     let address = source.address().unwrap();
@@ -104,7 +105,7 @@ fn echo(mut device: Shm) {
     }
 }
 
-/// Registers memory, tells its key, and sends the memory's content when asked.
+/// Registers memory, sends its key, and sends the memory's content when asked.
 fn serve(mut device: Shm) {
     let mut memory: Vec<u8> = (0..300_000u32).map(|i| i as u8).collect();
     // SAFETY: `memory` outlives all use: the peer has ended its puts when it asks for the content.

@@ -9,8 +9,8 @@
 //! reader:  goes to sleep ─► fence ─► is the count another? then read the bits, look into their rings
 //! ```
 //!
-//! The announcement comes before the packet, so whoever would be woken for the packet sees it (the argument
-//! of `sleep.rs` holds for all that is stored before its fence).
+//! The sender announces itself before it writes the packet, so a receiver woken for the packet sees the
+//! announcement (the argument of `sleep.rs` holds for all stores before its fence).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -42,13 +42,13 @@ impl ActiveSenders {
         (0..local_size).filter(is_in).collect()
     }
 
-    /// What `sender` has to say before its first packet.
+    /// The announcement that `sender` makes before its first packet.
     pub(crate) fn announcement(&'static self, sender: u32) -> Announcement {
         Announcement { set: self, sender }
     }
 }
 
-/// That a rank writes for the first time, still to be said.
+/// The announcement of a rank that is about to write for the first time.
 pub(crate) struct Announcement {
     set: &'static ActiveSenders,
     sender: u32,

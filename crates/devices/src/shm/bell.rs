@@ -4,8 +4,8 @@
 //! no name, so nothing is left behind, and no privilege but being the same user's. Opened once for each rank
 //! that was found asleep, and never on the way of a message to a rank that is awake.
 //!
-//! It is opened for reading, too, though nobody reads there: a pipe without a reader kills who writes to it
-//! (`SIGPIPE`), and the rank may be dead.
+//! It is also opened for reading, though this descriptor is never read: a pipe without a reader kills its
+//! writer (`SIGPIPE`), and the rank may be dead.
 
 use super::segment::Control;
 use super::sys;
@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// A rank's own bell.
 pub(super) struct Bell {
-    /// Kept open, so that there is always somebody who could ring.
+    /// Kept open, so that the pipe always has a writer.
     _ringing: OwnedFd,
 }
 

@@ -26,7 +26,7 @@ pub struct ShmConfig {
     pub local_rank: u32,
     /// The processes of this host by local rank.
     pub processes: Vec<ProcessId>,
-    /// The first process of the world: onlookers are told of processes by their distance from it.
+    /// The first process of the world: reports name processes by their distance from it.
     pub first: ProcessId,
     /// CPUs that these ranks may use together.
     pub cpus_count: u32,
@@ -200,7 +200,7 @@ impl Shm {
         self.fall_asleep(sleep::Place::Aside)
     }
 
-    /// Whether nobody has looked for arrivals since it was armed: then it need not be again.
+    /// Whether no thread has polled since it was armed: then it need not be armed again.
     pub fn is_armed(&self) -> bool {
         self.is_armed
     }
@@ -210,7 +210,7 @@ impl Shm {
         Parker::at_futex(self.sleeper.place())
     }
 
-    /// How long a sleep aside may be: peers are to be looked after.
+    /// Longest sleep aside: peers must be checked.
     pub fn park_max(&self) -> Duration {
         threads::sleep_max()
     }
@@ -239,7 +239,7 @@ impl Shm {
         self.fall_asleep(sleep::Place::Bell)
     }
 
-    /// How long a sleep at the bell may be: somebody may be unable to ring it.
+    /// Longest sleep at the bell: a peer may be unable to ring it.
     pub(crate) fn bell_timeout(&self) -> Duration {
         let is_deaf = self.peers[self.local_rank as usize].control.is_deaf.load(Ordering::Relaxed) != 0;
         if is_deaf { DEAF_SLEEP_MAX } else { threads::sleep_max() }
@@ -340,7 +340,7 @@ impl Shm {
         None
     }
 
-    /// Whether somebody writes to this rank whose ring is not looked into yet.
+    /// Whether a new sender writes to this rank whose ring is not polled yet.
     #[inline(always)]
     fn has_new_senders(&self) -> bool {
         self.senders.count() != self.active_count
@@ -378,7 +378,7 @@ impl Shm {
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
                     report_gone(peer, &mut self.events);
                 }
-                // No descriptors left, or no such call here: the launcher has to tell.
+                // No descriptors left, or no such call here: the launcher must report it.
                 Err(_) => {}
             }
         }

@@ -19,15 +19,15 @@
 //! # Ownership protocol
 //!
 //! 1. Slots are used in order, round and round, counted from 0; the n-th is slot n mod `slots` and gets the
-//!    sequence number n+1 (mod 2^32). Memory starts as zero, so that no slot holds a number it should not. A
-//!    packet that takes a pair begins at an even slot and has the first one's word; the second's gets its
-//!    number too, for else it could be so old that the count has gone round, but nobody looks at it. Where
-//!    the next slot is odd it is *skipped*: its word says so, and is stored after that of the packet. The
+//!    sequence number n+1 (mod 2^32). Memory starts as zero, so that no slot holds a false number. A packet
+//!    that takes a pair begins at an even slot and has the first one's word. The second's word also gets its
+//!    number, because it could otherwise be so old that the count has wrapped, but the reader does not look
+//!    at it. An odd next slot is *skipped*: its word says so, and is stored after that of the packet. The
 //!    words of a pair are at its outer ends, so that what is between them is one run of bytes.
 //! 2. A slot belongs to the writer until it stores, with *release*, a word with the slot's next sequence
-//!    number; from then on to the reader, who sees that number with an *acquire* load. A stale word always
-//!    has the number of an earlier round, and nothing but words is ever stored at a word's place: payload
-//!    cannot look like a word.
+//!    number; from then on to the reader, which sees that number with an *acquire* load. A stale word always
+//!    has the number of an earlier round, and only words are ever stored at a word's place: payload cannot
+//!    look like a word.
 //! 3. The data lines of a packet are one run, in near lines if it is no longer than a quarter of them, else
 //!    in bulk lines. Where the run would cross the end of its area (a short one: the middle), the lines up to
 //!    the end stay unused and the run starts at 0: both sides compute this from the lengths alone. The run
@@ -92,11 +92,11 @@ const WRITE_AHEAD_SLOTS: u32 = 4;
 /// In a burst the reader fetches the slot so many packets ahead while it works on this one.
 const AHEAD_SLOTS: u32 = 2;
 
-/// After so many polls that found nothing the reader fetches the second line of a pair with each look at the
-/// first, so that a packet in both comes over at once; earlier it would take that line from the writer, who
-/// is just filling it. Measured (medians of 48 interleaved runs, µs one way of 64 and 88 bytes): 0.35 and
-/// 0.35; from the first poll on 0.38 and 0.37; never 0.39 and 0.39. 8 bytes take 0.28 in each of the three
-/// ways, and the message rate is the same (10.8 million a second).
+/// After this many empty polls the reader fetches the second line of a pair with each look at the first, so
+/// that a packet in both is transferred at once; earlier it would take that line from the writer while it
+/// fills it. Measured (medians of 48 interleaved runs, µs one way of 64 and 88 bytes): 0.35 and 0.35; from
+/// the first poll on 0.38 and 0.37; never 0.39 and 0.39. 8 bytes take 0.28 in each of the three ways, and the
+/// message rate is the same (10.8 million a second).
 const EARLY_POLLS: u32 = 4;
 
 /// Two slots: a word each, and header and payload if all that fits.
@@ -211,8 +211,7 @@ fn lines_for(bytes: usize) -> u32 {
     bytes.div_ceil(LINE_BYTES) as u32
 }
 
-/// What goes into data lines of a packet that fits no pair: the payload, and with it a header too long for a
-/// slot.
+/// Bytes in data lines of a packet that fits no pair: the payload, and also a header too long for a slot.
 #[inline]
 fn data_bytes(header_bytes: usize, payload_bytes: usize) -> usize {
     if header_bytes <= SLOT_BYTES { payload_bytes } else { header_bytes + payload_bytes }
@@ -235,9 +234,9 @@ pub(crate) struct Sender {
     released_lines: [u32; AREAS_COUNT],
     /// As stored in `filled`.
     filled: [u32; AREAS_COUNT],
-    /// Payload from which on packets go in pieces, in bytes.
+    /// Shortest payload of packets that go in pieces, in bytes.
     in_pieces_bytes_min: usize,
-    /// What is to be said before the first packet.
+    /// The announcement to make before the first packet.
     announcement: Option<Announcement>,
 }
 
@@ -394,7 +393,7 @@ impl Sender {
         payload: &[u8],
     ) {
         let filled = &self.ring.counts.filled.0[area];
-        // What was stored long ago could be taken for lines of this run, the counts having gone round.
+        // After the counts have wrapped, old lines could be taken for lines of this run.
         if start.wrapping_sub(self.filled[area]) > u32::MAX / 2 {
             filled.store(start.into(), Ordering::Relaxed);
         }
@@ -408,9 +407,9 @@ impl Sender {
         }
     }
 
-    /// Fetches the lines that a next packet of the same length would take while nobody waits for us: the
-    /// reader has them still from the last round, and getting 4 KiB of them back one by one while writing
-    /// costs a tenth to a fifth of the whole way.
+    /// Fetches the lines of a next packet of the same length while the reader does not wait for us. The
+    /// reader's cache still has them from the last round, and fetching 4 KiB of them one by one while writing
+    /// costs a tenth to a fifth of the latency.
     fn prefetch_run(&self, area: usize, start: u32, count: u32) {
         let lines = self.ring.areas[area];
         for line in 0..count.min(PREFETCH_LINES_MAX) {
@@ -469,11 +468,11 @@ pub(crate) struct Receiver {
     word: u64,
     /// Polls since the last packet that found none.
     idle_polls: u32,
-    /// Of the packet at the front it has been said that it comes in pieces.
+    /// The packet at the front has been reported as one in pieces.
     is_announced: bool,
 }
 
-/// What is in the ring.
+/// Content of the ring's front.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     /// Nothing, or pieces of a packet of which this was said before.
@@ -482,7 +481,7 @@ pub(crate) enum Seen {
     Packet,
     /// The header of one that is still being written, and the length of its payload in bytes.
     Front(usize),
-    /// What no correct peer writes: the ring must not be used any more.
+    /// Bytes that no correct peer writes: the ring must not be used any more.
     Corrupt,
 }
 
@@ -537,7 +536,7 @@ impl Receiver {
     #[inline(never)]
     fn see_longer(&mut self) -> Seen {
         if is_odd(self.next) && lengths(self.word) == (SKIPPED, 0) {
-            // What follows has been written before.
+            // The next slot was written before the skip.
             self.next = self.next.wrapping_add(1);
             if !self.sees_word() {
                 return Seen::Corrupt;
@@ -548,7 +547,7 @@ impl Receiver {
         if packet_bytes > PAIR_BYTES {
             return self.see_long();
         }
-        // Not the second line of another pair, and not what would fit a slot: an even one follows who skips.
+        // A pair never begins at an odd slot and never holds a packet that fits one slot.
         if is_odd(self.next) || packet_bytes <= SLOT_BYTES {
             return Seen::Corrupt;
         }
@@ -605,7 +604,7 @@ impl Receiver {
     }
 
     /// The packet at the front, as header and payload. Only after [`poll`](Self::poll) said yes and before
-    /// [`release`](Self::release). Of one that is still being written the header only.
+    /// [`release`](Self::release). A packet still being written has the header only.
     #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn front(&self) -> (&[u8], &[u8]) {
@@ -655,8 +654,8 @@ impl Receiver {
         (area, run_start(self.next_line[area], need, self.ring.lines_count(area)), need)
     }
 
-    /// Gives the packet at the front back to the writer. Answers whether the writer was told of it (then a
-    /// writer that sleeps for want of room should be woken).
+    /// Gives the packet at the front back to the writer. Returns whether this was published to the writer (a
+    /// writer that sleeps for want of room should then be woken).
     #[inline(always)]
     pub(crate) fn release(&mut self) -> bool {
         let (header_bytes, payload_bytes) = lengths(self.word);
@@ -752,8 +751,8 @@ mod cell {
     pub(super) fn write_pair(halves: &[Cell<[u8; SLOT_BYTES]>; 2], header: &[u8], payload: [&[u8]; 2]) {
         assert!(header.len() + payload[0].len() + payload[1].len() <= PAIR_BYTES);
         let to = halves.as_ptr().cast::<u8>().cast_mut();
-        // The second line first: the reader, who looks at the first again and again, would take that away
-        // while the second comes, before its word is stored.
+        // The second line first: the reader polls the first one and would take it away before its word is
+        // stored.
         let tail_at = SLOT_BYTES.saturating_sub(header.len()).min(payload[0].len());
         let (head, tail) = payload[0].split_at(tail_at);
         // SAFETY: in bounds (asserted): the halves lie side by side; they are the writer's (rule 4) and

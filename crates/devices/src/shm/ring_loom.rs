@@ -1,5 +1,5 @@
-//! The ring's memory under loom, which tracks who touches which line when, and the tests that run there:
-//! `RUSTFLAGS="--cfg loom" cargo test -p ayatori-devices --release loom`.
+//! The ring's memory under loom, which tracks each thread's accesses to each line, and the tests that run
+//! there: `RUSTFLAGS="--cfg loom" cargo test -p ayatori-devices --release loom`.
 
 use super::{
     AREAS_COUNT, AtomicU64, Counts, Filled, LINE_BYTES, Line, PAIR_BYTES, Pair, Receiver, Released, Ring,

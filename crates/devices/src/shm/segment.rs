@@ -9,10 +9,10 @@
 //! answers     one per rank, and the names of functions: see watch.rs
 //! ```
 //!
-//! Invariants: every byte starts as zero and zero is the valid initial state of everything, so nobody
-//! initialises and nobody waits for it. The layout is a pure function of the number of ranks and of the
-//! settings, and the fingerprint in the header says which. Memory is touched only when used: the file is
-//! sparse, and a pair that never talks costs nothing.
+//! Invariants: every byte starts as zero and zero is the valid initial state of everything, so no rank
+//! initialises it or waits for that. The layout is a pure function of the number of ranks and of the
+//! settings, and the fingerprint in the header names it. Memory is touched only when used: the file is
+//! sparse, and a pair that never communicates costs nothing.
 
 use super::active::{ActiveSenders, LOCAL_SIZE_MAX};
 use super::collectives::room::{ROOMS_COUNT, RoomLayout};
@@ -34,7 +34,7 @@ const PAGE_BYTES: usize = 4096;
 pub enum ShmError {
     /// A system call failed.
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
         /// What the system said.
         error: io::Error,
@@ -91,13 +91,13 @@ pub(crate) struct Control {
     pub(crate) state: AtomicU32,
     /// The number of the descriptor of its bell, and 1: see `bell.rs`. 0: it has none.
     pub(crate) bell: AtomicU32,
-    /// Somebody could not ring the bell: it must look by itself now and then.
+    /// A peer could not ring the bell: the rank must poll by itself now and then.
     pub(crate) is_deaf: AtomicU32,
     more: [AtomicU32; 28],
-    /// What it is doing.
+    /// Its current call.
     pub(crate) words: CallWords,
     pub(crate) told: Told,
-    /// Who has written to it.
+    /// The ranks that have written to it.
     pub(crate) senders: ActiveSenders,
 }
 
@@ -135,10 +135,11 @@ pub struct RingSize {
 }
 
 impl RingSize {
-    /// What suits a number of ranks: near lines for four of the longest packets that are sent at once (32
-    /// KiB), no more, so that they stay near the processor; bulk lines with which two ranks copy 1 MiB in 79
-    /// µs, against 97 with 128 KiB and 119 by the kernel; and all the rings of a rank that talks to
-    /// everybody, both ways, a few MiB at most (resident memory is to be at most 10 MiB a rank at 32 ranks).
+    /// Settings for a number of ranks. The near lines hold four of the longest packets that are sent at once
+    /// (32 KiB), no more, so that they stay in the near caches. With the bulk lines two ranks copy 1 MiB in
+    /// 79 µs, against 97 with 128 KiB and 119 by the kernel. All rings of a rank that communicates with all
+    /// others, both ways, take a few MiB at most (the target is at most 10 MiB of resident memory a rank at
+    /// 32 ranks).
     pub fn for_ranks(local_size: u32) -> Self {
         let (slots_count, near_bytes, bulk_bytes) = match local_size {
             0..=8 => (256, 128 << 10, 512 << 10), // 7 pairs × 2 × 656 KiB = 9.0 MiB
@@ -183,7 +184,7 @@ impl Layout {
         Self { local_size, ring, controls_at, counts_at, rings_at, room, rooms_at, answers_at, bytes }
     }
 
-    /// What a fingerprint tells; `None`: it is not one of this version.
+    /// The settings in a fingerprint; `None`: it is not one of this version.
     fn of_fingerprint(fingerprint: u64) -> Option<Self> {
         let local_size = (fingerprint >> 40) as u32 & 0xffff;
         let power = |shift: u32| 1u32.checked_shl((fingerprint >> shift) as u32 & 0xff);
@@ -284,7 +285,8 @@ impl Segment {
         let layout = Layout::new(local_size, ring);
         let fd = source.open()?;
         sys::set_length(&fd, layout.bytes).map_err(system("give the segment its length"))?;
-        // The counts and words that everybody uses; what comes after is a memory file's, without a limit.
+        // Reserves the counts and words that every rank uses; the rest belongs to a memory file without a
+        // limit.
         sys::reserve(fd.as_fd(), layout.counts_at).map_err(system("reserve memory for the segment"))?;
         let mapping = Mapping::new(fd.as_fd(), layout.bytes).map_err(system("map the segment"))?;
         let segment = Self { mapping, layout };
@@ -297,7 +299,7 @@ impl Segment {
         }
     }
 
-    /// Bytes from which on a file may be a segment.
+    /// Least size of a file that may be a segment, in bytes.
     pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
 
     /// The fingerprint in a file of at least so many bytes; 0: there is none yet.

@@ -6,10 +6,10 @@
 //! word that the processor changes as a whole ([`SharedWord`]). For these and those under the lock to exclude
 //! each other:
 //!
-//! 1. Who is about to change a word of a member's memory for the first time marks that memory, under its
-//!    lock. The mark stays.
-//! 2. Who has the lock and finds the mark changes elements that are words as words. Who finds none may change
-//!    them in any way: the mark, and so the first word, waits for the lock.
+//! 1. A process marks a member's memory, under its lock, before it changes a word there for the first time.
+//!    The mark stays.
+//! 2. A holder of the lock that finds the mark changes word-sized elements as words. Without the mark it may
+//!    change them in any way: the mark, and so the first word, waits for the lock.
 
 use super::segment::{ShmError, Source, system};
 use super::sys::{self, PassingMapping};
@@ -51,10 +51,10 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Who has a member's lock for epochs.
+/// The holder of a member's lock for epochs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holder {
-    /// Nobody.
+    /// The lock is free.
     Nobody,
     /// So many, together.
     Shared(u32),
@@ -65,9 +65,9 @@ pub enum Holder {
 /// A word of 4 or 8 bytes in shared memory.
 #[derive(Clone, Copy)]
 pub enum SharedWord<'a> {
-    /// Of 4 bytes.
+    /// A word of 4 bytes.
     Four(&'a AtomicU32),
-    /// Of 8.
+    /// A word of 8 bytes.
     Eight(&'a AtomicU64),
 }
 
@@ -109,8 +109,8 @@ impl Word for SharedWord<'_> {
 }
 
 impl SharedMemory {
-    /// Makes memory for so many members and bytes, zeroed. The source is to be kept until all others have
-    /// opened it.
+    /// Makes zeroed memory of `bytes` for `members_count` members. The caller keeps the source until all
+    /// others have opened it.
     ///
     /// # Errors
     /// The system has not so much memory, or no memory files.
@@ -188,15 +188,15 @@ impl SharedMemory {
         self.mapping.word(member as usize * LOCK_BYTES + MARK_AT).store(1, Ordering::Release);
     }
 
-    /// Whether words of a member's memory are changed without its lock. Who has the lock may rely on that
-    /// none is as long as he has it.
+    /// Whether words of a member's memory are changed without its lock. If not, this stays so while the
+    /// caller holds the lock.
     #[inline(always)]
     pub fn has_words(&self, member: u32) -> bool {
         self.mapping.word(member as usize * LOCK_BYTES + MARK_AT).load(Ordering::Acquire) != 0
     }
 
     /// Takes the locks of these members for epochs, shared by many or for one member, `alone`, if all are
-    /// free: else none. Whoever comes first has them; nobody is served in order.
+    /// free: else none. The first to try gets them; there is no order of service.
     pub fn try_epochs(&self, members: &[u32], alone: Option<u32>) -> bool {
         match members.iter().position(|member| !self.try_epoch(*member, alone)) {
             None => true,
@@ -233,7 +233,7 @@ impl SharedMemory {
         }
     }
 
-    /// Who has a member's lock for epochs now.
+    /// The current holder of a member's lock for epochs.
     pub fn epoch_holder(&self, member: u32) -> Holder {
         match self.epoch_word(member).load(Ordering::Relaxed) {
             0 => Holder::Nobody,
@@ -242,7 +242,7 @@ impl SharedMemory {
         }
     }
 
-    /// Holders of a member's lock for epochs: their number, or [`EXCLUSIVE`] and who it is.
+    /// Holders of a member's lock for epochs: their number, or [`EXCLUSIVE`] and the holder.
     #[inline]
     fn epoch_word(&self, member: u32) -> &AtomicU32 {
         self.mapping.word(member as usize * LOCK_BYTES + EPOCH_WORD_AT)

@@ -1,4 +1,4 @@
-//! Falling asleep without missing what arrives, and waking only those who sleep.
+//! Sleeping without missing arrivals, and waking only sleepers.
 //!
 //! Sleeper and sender must not both look before the other has spoken:
 //!
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! The sender's fence would cost every message the time until its line has come over from the receiver. A
-//! process that registered for it therefore leaves the fence out, and the sleeper puts one into all running
-//! peers from afar (`membarrier`), which it can afford: it is about to sleep. Where there are more ranks than
-//! CPUs sleeping is frequent and interrupting the other CPU dear, so there senders use the fence.
+//! process that registered for it therefore leaves the fence out, and the sleeper executes one in all running
+//! peers (`membarrier`); its cost does not matter before a sleep. With more ranks than CPUs, sleeps are
+//! frequent and interrupting the other CPU is expensive, so senders then use the fence.
 //!
 //! Rules:
 //! 1. A process that is going to send without fences first increments `fenceless_count`, sequentially
@@ -21,10 +21,10 @@
 //! 2. The sleeper stores its sleep word, fences, and reads that count; if it is not 0 it calls `membarrier`.
 //!    If it reads 0, a process that goes fenceless does so later in the order of all these, and then sees the
 //!    sleep word.
-//! 3. Who wakes swaps the word to [`AWAKE`]; only the one who finds it not so makes the system call.
+//! 3. A waker swaps the word to [`AWAKE`]; it makes the system call only if the old word was another.
 //!
 //! A rank that also waits for sockets sleeps in an epoll, where a futex does not reach it: its word says so,
-//! and who wakes rings its bell (`bell.rs`) instead.
+//! and the waker rings its bell (`bell.rs`) instead.
 
 use super::bell;
 use super::segment::{ASIDE, ASLEEP, AT_BELL, AWAKE, Control, STARVED, Segment};
@@ -32,7 +32,7 @@ use super::sys;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::{Duration, Instant};
 
-/// The sender's side: wakes those who sleep.
+/// The sender's side: wakes sleepers.
 #[derive(Clone, Copy)]
 pub(super) struct Waker {
     is_fenceless: bool,
@@ -54,13 +54,13 @@ impl Sleep {
         }
     }
 
-    /// The rank is awake: wakes who sleeps aside, also where its mark has gone since it fell asleep.
+    /// The rank is awake: wakes the thread that sleeps aside, even if its mark has been removed since.
     pub(crate) fn rouse(self) {
         self.word.swap(AWAKE, Ordering::SeqCst);
         sys::futex_wake(self.word, 1);
     }
 
-    /// The rank is awake: wakes who sleeps here.
+    /// The rank is awake: wakes the thread that sleeps here.
     pub(crate) fn end(self) {
         if self.word.swap(AWAKE, Ordering::SeqCst) & ASIDE != 0 {
             sys::futex_wake(self.word, 1);
@@ -131,7 +131,7 @@ impl Sleeper {
         self.word.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Sleeps unless somebody has set the word back meanwhile. Whether somebody has.
+    /// Sleeps unless a waker has reset the word meanwhile. Returns whether one has.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         if word != AWAKE {

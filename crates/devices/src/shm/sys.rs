@@ -39,7 +39,7 @@ impl Mapping {
     /// Maps the first `len` bytes of `fd`, shared. The file must be that long.
     pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps no other memory.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
         if base == libc::MAP_FAILED {
@@ -83,7 +83,7 @@ pub(crate) fn memory_file() -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a fresh descriptor that nobody else owns.
+    // SAFETY: a fresh descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -302,7 +302,7 @@ pub(crate) fn process_descriptor(pid: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a fresh descriptor that nobody else owns.
+    // SAFETY: a fresh descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -504,7 +504,7 @@ impl PassingMapping {
 
 impl Drop for PassingMapping {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody uses any more (see `buffer`).
+        // SAFETY: our own mapping, which is no longer in use (see `buffer`).
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

@@ -1,13 +1,13 @@
 //! When to spin, when to let others run, when to sleep.
 //!
-//! Where other programs compute on the CPUs a yield gives one of them a slice of milliseconds, and who wakes
-//! is let in at once. So some yields are timed ([`yield_now`]); when they take long, waits sleep instead, and
-//! every so often one tries again whether the others have gone.
+//! If other programs compute on the CPUs, a yield gives one of them a time slice of milliseconds, while a
+//! woken thread runs at once. So some yields are timed ([`yield_now`]). When they take long, waits sleep
+//! instead, and an occasional wait yields again to find out whether the others have gone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What to do after a poll that found nothing.
+/// The next step after an empty poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitStep {
     /// Poll again at once.
@@ -41,9 +41,9 @@ const YIELDS_TIME_MAX: Duration = Duration::from_millis(5);
 impl WaitPolicy {
     /// For `ranks_count` ranks on `cpus_count` CPUs.
     ///
-    /// With more ranks than CPUs, whoever spins keeps off the CPU the very rank it waits for. Measured on 2
-    /// CPUs (a counter that processes wait for, barrier, µs at 4 / 8 / 16 / 32 ranks): yielding at once 1.5 /
-    /// 4.7 / 9.6 / 24, after 30 polls 2.4 / 7.3 / 18 / 34.
+    /// With more ranks than CPUs, a spinning rank keeps the rank it waits for off the CPU. Measured on 2 CPUs
+    /// (a counter that processes wait for, barrier, µs at 4 / 8 / 16 / 32 ranks): yielding at once 1.5 / 4.7
+    /// / 9.6 / 24, after 30 polls 2.4 / 7.3 / 18 / 34.
     pub fn new(ranks_count: u32, cpus_count: u32) -> Self {
         if ranks_count <= cpus_count {
             // Waking a process on an idle CPU takes about 35 µs (it has to come out of a halt), and much that
@@ -57,8 +57,8 @@ impl WaitPolicy {
                 yields_time: Duration::ZERO,
             }
         } else {
-            // Whoever yields takes nothing from a rank that has work on the same CPU but the switch; a rank
-            // that sleeps has to be woken, and its CPU may have halted meanwhile. Hence for some time.
+            // A yield costs a rank with work on the same CPU only the switch. A sleeping rank must be woken,
+            // and its CPU may have halted meanwhile. Hence ranks yield for some time.
             Self {
                 spins_count: 0,
                 spins_time: Duration::ZERO,
@@ -76,10 +76,10 @@ impl WaitPolicy {
     }
 }
 
-/// What this process knows of others that compute on its CPUs.
+/// State of other programs that compute on this process' CPUs.
 #[derive(Debug)]
 struct Others {
-    /// So many waits sleep without a yield before one yields again; 0: nobody is known of.
+    /// This many waits sleep without a yield before one yields again; 0: no other program is known.
     waits_left: AtomicU32,
     /// How many they were when it began.
     waits_count: AtomicU32,
@@ -98,7 +98,7 @@ pub fn yield_now() {
 
 /// One of so many yields is timed.
 const YIELDS_PER_TIMING: u32 = 16;
-/// A yield that takes longer has let somebody compute.
+/// A yield that takes longer has let another program compute.
 const YIELD_MAX: Duration = Duration::from_millis(1);
 /// Yields that are all timed after a long one, and after the waits that follow.
 const TRIAL_YIELDS: u32 = 256;
@@ -182,7 +182,7 @@ impl Wait {
         self.polls_count < self.policy.spins_count
     }
 
-    /// What to do now that a poll has found nothing.
+    /// The next step after an empty poll.
     #[inline]
     pub fn step(&mut self) -> WaitStep {
         self.step_beside(&OTHERS)
@@ -239,7 +239,7 @@ impl Wait {
 mod tests {
     use super::*;
 
-    /// Nobody else: other tests of this program wait, too.
+    /// No other program: other tests of this program wait, too.
     static ALONE: Others = Others::new();
 
     #[test]

@@ -1,7 +1,8 @@
-//! What a rank is doing, for those who look on: the launcher, and `ayatori why`.
+//! State of a rank, for the launcher and `ayatori why`.
 //!
-//! A rank writes two words at every call, on lines that nobody else writes: which function it is in, and how
-//! many it has called ([`CallWords`]). That is three stores a call. All else is told on request only:
+//! A rank writes two words at every call, on lines that no other rank writes: the function it is in, and the
+//! number of its calls ([`CallWords`]). That is three stores a call. Everything else is reported on request
+//! only:
 //!
 //! ```text
 //! asker                                   rank
@@ -13,8 +14,8 @@
 //! ```
 //!
 //! No signal is involved, so no system call of the user's is interrupted; and a rank that neither calls MPI
-//! nor wakes (it computes, or is stopped) owes no answer: its words tell what can be known. The asker asks
-//! again now and then, which makes up for a rank that fell asleep just then, or answered somebody else.
+//! nor wakes (it computes, or is stopped) owes no answer: its words are all that can be known. The asker
+//! repeats its question, because the rank may just have fallen asleep, or have answered another asker.
 
 use super::device::Shm;
 use super::segment::{Control, STATE_DETACHED, Segment, ShmError, system};
@@ -31,7 +32,8 @@ impl Shm {
         &self.own_control().words
     }
 
-    /// Tells onlookers how large the job is, and the functions' names, a line each, if nobody has yet.
+    /// Publishes the size of the job and the functions' names, a line each, unless a rank has done so
+    /// already.
     pub fn announce(&self, world_count: u32, names: &str) {
         self.own_control().told.world_count.store(world_count, Ordering::Relaxed);
         self.segment.publish_names(names);
@@ -42,7 +44,7 @@ impl Shm {
         self.inquiries().load(Ordering::Acquire)
     }
 
-    /// Where it stands: for those who do not have the device.
+    /// Where the inquiry stands: for threads without the device.
     pub fn inquiries(&self) -> &'static AtomicU32 {
         &self.own_control().told.inquiry
     }
@@ -121,7 +123,7 @@ pub struct Sight {
     pub call: Option<String>,
     /// How many it has called, modulo 2^32.
     pub calls_count: u32,
-    /// For how long both have been so, in milliseconds, as far as anybody has looked.
+    /// Time since both last changed, in milliseconds, as far as askers have looked.
     pub unchanged_ms: Option<u64>,
 }
 
@@ -238,7 +240,7 @@ fn now_ms() -> u64 {
 }
 
 impl Segment {
-    /// Maps a segment that others have made. `None`: nobody has yet.
+    /// Maps a segment that others have made. `None`: none has been made yet.
     fn observe(file: &OwnedFd) -> Result<Option<Self>, ShmError> {
         let length =
             rustix::fs::fstat(file).map_err(|error| system("look at the segment")(error.into()))?.st_size;

@@ -21,7 +21,7 @@ pub struct CallWords {
 }
 
 impl CallWords {
-    /// Words that nobody reads.
+    /// Words that no asker reads.
     pub const fn nowhere() -> Self {
         Self { call: AtomicU32::new(0), calls_count: AtomicU32::new(0), asked: AtomicU32::new(0) }
     }
@@ -41,7 +41,7 @@ impl CallWords {
         self.call.store(0, Ordering::Relaxed);
     }
 
-    /// Whether somebody waits for an answer.
+    /// Whether an asker waits for an answer.
     #[inline(always)]
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed) != 0
@@ -58,7 +58,7 @@ impl CallWords {
     }
 }
 
-/// What is about a rank and seldom written.
+/// Fields of a rank that are seldom written.
 #[repr(C, align(128))]
 pub(crate) struct Told {
     /// Its index in the job, and 1.
@@ -70,7 +70,7 @@ pub(crate) struct Told {
     /// Odd while an answer is being written.
     pub(super) version: AtomicU32,
     pub(super) answer_bytes: AtomicU32,
-    /// Call and count, when somebody last looked and found them changed; and when that was.
+    /// Call and count at the last look that found them changed, and the time of that look.
     pub(super) seen: AtomicU64,
     pub(super) seen_at_ms: AtomicU64,
 }

@@ -1,11 +1,11 @@
-//! The acceptor: a thread that makes connections and lets in those who prove that they belong to the job.
+//! The acceptor: a thread that makes connections and admits callers that prove that they belong to the job.
 //!
-//! It owns the listening sockets, every dial of ours and every handshake until it is over; what passes goes
-//! to the device's inbox as an open connection, and nothing else of a stranger ever reaches the thread that
-//! computes. What is dialled, who is welcome and when to try again is decided by core's [`connect`](ayatori_core::connect), without
-//! any socket; here its outputs are carried out. The thread sleeps in one epoll and wakes for connections,
-//! orders and deadlines only, so it costs a running job nothing; and because it is a thread, a peer that
-//! computes for an hour still answers.
+//! It owns the listening sockets, every dial of ours and every handshake until it is over; an admitted
+//! connection goes to the device's inbox, and no other byte of a stranger ever reaches the thread that
+//! computes. Core's [`connect`](ayatori_core::connect) decides without any socket which dials to make, which
+//! callers to admit and when to retry; the acceptor carries out its outputs. The thread sleeps in one epoll
+//! and wakes for connections, orders and deadlines only, so it costs a running job nothing; and because it is
+//! a thread, a peer that computes for an hour still answers.
 
 use super::candidates::{Candidate, rail_plans};
 use super::card::{Card, CardBook, Endpoint};
@@ -29,12 +29,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What the device tells the acceptor.
+/// Messages of the device to the acceptor.
 #[derive(Debug)]
 pub(super) enum Order {
     /// This process may be talked to, and may call, from now on.
     Know(ProcessId, Box<Acquaintance>),
-    /// Somebody wants to talk to this peer.
+    /// A request needs this peer.
     Want(ProcessId),
     /// This process sleeps until that one sends.
     Await(ProcessId),
@@ -46,7 +46,7 @@ pub(super) enum Order {
     Stop,
 }
 
-/// What the acceptor tells the device.
+/// Messages of the acceptor to the device.
 #[derive(Debug)]
 pub(super) enum News {
     Up { peer: ProcessId, rail: Rail, epoch: u32, socket: OwnedFd },
@@ -54,7 +54,7 @@ pub(super) enum News {
     Gone(ProcessId),
 }
 
-/// What both threads have.
+/// State shared by both threads.
 #[derive(Debug)]
 pub(super) struct Shared {
     orders: Mutex<VecDeque<Order>>,
@@ -121,7 +121,7 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct Acquaintance {
     pub(super) card: Card,
-    /// Of the connections between it and us.
+    /// Key of the connections between it and us.
     pub(super) key: Key,
 }
 
@@ -129,7 +129,7 @@ pub(super) struct Acquaintance {
 pub(super) struct Known {
     /// The first process of our world.
     pub(super) first: ProcessId,
-    /// Of the connections within our world.
+    /// Key of the connections within our world.
     pub(super) key: Key,
     pub(super) book: Arc<dyn CardBook>,
     /// Those of other worlds.
@@ -232,7 +232,7 @@ struct Inbox {
     filled: usize,
 }
 
-/// What came of reading a message.
+/// Result of reading a message.
 enum Read {
     Whole,
     Part,
@@ -296,7 +296,7 @@ struct Asked {
     key: Key,
 }
 
-/// A connection of somebody who has not proved anything.
+/// A connection whose caller has not proved itself.
 struct Pending {
     socket: OwnedFd,
     interface: u8,
@@ -317,7 +317,7 @@ struct Acceptor {
     /// The zero of the connections' clock.
     start: Instant,
     connections: Connections,
-    /// Of each peer, by rail.
+    /// Candidates of each peer, by rail.
     candidates: BTreeMap<ProcessId, Vec<Vec<Candidate>>>,
     dials: BTreeMap<DialId, Dial>,
     pending: BTreeMap<PendingId, Pending>,
@@ -343,7 +343,7 @@ impl Acceptor {
             events.clear();
             // An interrupted or failed wait is as one without events; it cannot fail for good.
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
-            // A caller may be one whom an order has made known a moment ago.
+            // An order may just have made a caller known.
             if !self.take_orders() {
                 return;
             }
@@ -410,7 +410,7 @@ impl Acceptor {
         true
     }
 
-    /// Does what is to be done.
+    /// Carries out the outputs.
     fn act(&mut self) {
         while let Some(output) = self.connections.poll_output() {
             match output {
@@ -566,7 +566,7 @@ impl Acceptor {
         }
     }
 
-    /// Descriptors or memory have run out: those who wait may wait in the kernel's queue.
+    /// Descriptors or memory have run out: callers wait in the kernel's queue.
     fn close_for_a_while(&mut self) {
         self.connections.close_pending();
         self.act();

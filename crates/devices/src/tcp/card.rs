@@ -1,4 +1,4 @@
-//! Business cards: what a process tells the others of its job through the launcher.
+//! Business cards: the contact data that a process gives to the others of its job through the launcher.
 //!
 //! One line without spaces, as PMI values are:
 //!
@@ -29,7 +29,7 @@ pub struct Endpoint {
     pub addresses: Vec<(Address, u16)>,
 }
 
-/// What a process tells the others.
+/// Contact data of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Card {
     /// Processes with the same number may share memory.
@@ -64,7 +64,7 @@ impl CardBook for Vec<Option<Card>> {
 pub struct NotCard(pub &'static str);
 
 impl Endpoint {
-    /// Of an interface and the ports that its addresses got.
+    /// Describes an interface and the ports that its addresses got.
     pub(super) fn new(interface: &Interface, ports: Vec<(Address, u16)>) -> Self {
         let is_plain = |c: &char| c.is_ascii_graphic() && !matches!(c, '|' | ',');
         Self {

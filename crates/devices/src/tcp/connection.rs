@@ -20,7 +20,7 @@ use std::os::fd::OwnedFd;
 
 /// Frames up to this are put together and sent as one piece: cheaper than a list of pieces.
 const SHORT_BYTES: usize = 1024;
-/// What may wait behind a packet that the kernel took only a part of, in bytes.
+/// Maximum bytes that wait behind a packet of which the kernel took only a part.
 const QUEUE_BYTES_MAX: usize = 32 << 10;
 
 /// An established connection on a rail to a peer.
@@ -219,7 +219,7 @@ impl Connection {
         true
     }
 
-    /// Whether a read would only return `EAGAIN` again: see [`Inflow::is_not_reread`].
+    /// Whether a read would only find no data again: see [`Inflow::is_not_reread`].
     #[inline]
     pub(super) fn is_not_reread(&self) -> bool {
         self.inflow.is_not_reread()
@@ -229,7 +229,7 @@ impl Connection {
     #[inline]
     pub(super) fn read(&mut self) -> Read {
         match self.inflow.read(&self.socket, self.is_closing) {
-            // What had come before sending failed is handed over; nothing follows it.
+            // Packets that arrived before sending failed are handed over; nothing follows them.
             Read::Nothing if self.is_broken => Read::Ended,
             read => read,
         }
@@ -484,7 +484,7 @@ mod tests {
             drop(b);
             a.is_closing = true;
             let mut place = vec![0; payload.len()];
-            // The kernel tells of the end once: whoever reads has to say that he has not seen it.
+            // The kernel reports the end once: the reader must state that it has not seen it.
             loop {
                 let mut read = a.read();
                 if read == Read::Ended {

@@ -35,7 +35,7 @@ const STREAK: u32 = 8;
 const EVENTS_COUNT: usize = 32;
 /// A payload that takes longer to send than a look at all connections.
 const LONG_BYTES: usize = 16 << 10;
-/// Of so many polls that find nothing on the expected connection one looks at all.
+/// One of this many empty polls of the expected connection looks at all.
 const LOOK_AROUND: u32 = 8;
 
 /// The TCP device of one process. See the [module's docs](super).
@@ -65,14 +65,14 @@ pub struct Tcp {
     /// A long packet was sent since the last look at all: that took its time, in which any connection may
     /// have got news.
     pub(super) has_sent_much: bool,
-    /// What connections that have ended had found damaged, and heads that were none.
+    /// Damaged packets of connections that have ended, and invalid heads.
     pub(super) damaged_before_count: u64,
     /// Some connections keep back the tail of a long packet.
     pub(super) keeps_tails: bool,
     /// The kernel had no room for all that was sent, and has not said since that it has.
     pub(super) may_hold: bool,
     pub(super) events: VecDeque<Event>,
-    /// Rings when somebody in shared memory wakes us; read dry when it does.
+    /// Rings when a peer in shared memory wakes us; then read until empty.
     pub(super) doorbell: Option<OwnedFd>,
     pub(super) is_summed: bool,
     pub(super) shared: Arc<Shared>,
@@ -188,7 +188,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// What to tell others, so that they can add this process.
+    /// Contact data with which others can add this process.
     pub fn card(&self, node: u64, cpus_count: u32) -> Card {
         Card { node, cpus_count, endpoints: self.endpoints.clone() }
     }
@@ -221,8 +221,8 @@ impl Tcp {
         self.may_hold
     }
 
-    /// Tells the device, from any thread, that a process elsewhere has failed: whoever waits for it learns so
-    /// at once and not from its silence.
+    /// Tells the device, from any thread, that a process elsewhere has failed: requests that wait for it end
+    /// at once and not after its silence.
     pub fn failure_notice(&self) -> impl Fn(ProcessId) + Send + use<> {
         let shared = Arc::clone(&self.shared);
         move |process| shared.tell(super::acceptor::News::Gone(process))
@@ -272,7 +272,7 @@ impl Tcp {
         self.connections.get_mut(index as usize)?.as_mut()
     }
 
-    /// Somebody wants to talk: the acceptor is to connect.
+    /// A request needs the process: tells the acceptor to connect.
     #[cold]
     fn want(&mut self, process: ProcessId) {
         let Some(peer) = self.peer_mut(process) else { return };
@@ -334,7 +334,7 @@ impl Tcp {
             peer.last = index as u32;
         }
         self.connections[index] = Some(Connection::new(process, rail, epoch, socket, self.is_summed));
-        // What came right behind the handshake may have come before we watched.
+        // Data right behind the handshake may have arrived before the watch began.
         self.make_ready(index as u32);
         self.events.push_back(Event::RailUp(rail, process));
     }
@@ -373,7 +373,7 @@ impl Tcp {
         }
         let token = epoll::EventData::new_u64(u64::from(index));
         if epoll::add(&self.epoll, &connection.socket, token, watched()).is_err() {
-            // The user's limit is used up: a connection that nobody watches is of no use.
+            // The user's limit is used up: a connection that is not watched is of no use.
             self.on_end(index);
         }
     }
@@ -400,7 +400,7 @@ impl Tcp {
                 self.watch(index, false);
             }
         } else if self.connections[index as usize].as_ref().is_some_and(|c| c.has_unsent() || c.wants_room) {
-            // Room has to be waited for.
+            // The send buffer is full: the device must wait for space.
             self.end_solo();
         }
         if self.connections[index as usize].as_ref().is_some_and(Connection::is_not_reread) {
@@ -585,7 +585,7 @@ impl Device for Tcp {
                 let keeps_tail = connection.keeps_tail();
                 let holds = connection.has_unsent();
                 if sent.is_err() && connection.is_broken {
-                    // What was received before is handed over first; reading then finds the end.
+                    // Data received before is handed over first; reading then finds the end.
                     let index = self.connection_index(to, rail);
                     self.make_ready(index);
                 }
@@ -616,8 +616,8 @@ impl Device for Tcp {
             if let Some(event) = self.next_packet() {
                 return Some(event);
             }
-            // What was read is handed over. Before the kernel is asked again, which takes its time and is
-            // likely to be in vain, the caller looks at what it got.
+            // All data read has been handed over. The caller handles it before the next read, which takes
+            // time and is likely to find nothing.
             if !self.has_more() {
                 return None;
             }
@@ -730,7 +730,7 @@ impl Drop for Tcp {
     }
 }
 
-/// What is asked about a watched connection.
+/// Events requested for a watched connection.
 fn watched() -> epoll::EventFlags {
     epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
 }

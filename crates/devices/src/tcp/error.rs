@@ -13,7 +13,7 @@ pub enum TcpError {
     Rails(RailsError),
     /// A system call failed.
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
         /// What the system said.
         error: io::Error,

@@ -13,12 +13,13 @@
 //!     tail: CRC32C of the payload         u32      (with bit 1 only)
 //! ```
 //!
-//! All little-endian. The head has a sum of its own, so that a length is believed only if it is what was
-//! sent: with a damaged body the next frame can still be found and the packet is dropped; with a damaged head
-//! it cannot, and the connection is given up. The packet's header has one too, so that it can be believed
-//! before the payload has come. Of a long packet the payload's sum follows in a *tail*, so that it is taken
-//! after the kernel has copied the payload, which is in the cache then: a sum taken before reads it from
-//! memory once more, and costs a fifth of the bandwidth over a veth pair.
+//! All little-endian. The head has a checksum of its own, so that the receiver trusts a length only if it
+//! arrived undamaged. With a damaged body the next frame can still be found and the packet is dropped; with a
+//! damaged head it cannot, and the connection is given up. The packet's header has a checksum too, so that it
+//! can be trusted before the payload has arrived. The payload checksum of a long packet follows in a *tail*,
+//! so that the sender computes it after the kernel has copied the payload, which is then in the cache. A
+//! checksum computed before that reads the payload from memory once more, and costs a fifth of the bandwidth
+//! over a veth pair.
 
 use ayatori_core::device::{HEADER_BYTES_MAX, profiles};
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};

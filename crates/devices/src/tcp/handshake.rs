@@ -1,5 +1,4 @@
-//! Who may connect: both sides prove that they know the job's key, before anything else of theirs is looked
-//! at.
+//! Admission: both sides prove that they know the job's key, before any other data of theirs is read.
 //!
 //! ```text
 //!  dialler                                                    listener
@@ -11,8 +10,8 @@
 //!
 //! Every message has one length. The MACs are BLAKE3 keyed with the job's key, each with a label of its own,
 //! so that none can be replayed as another; the nonces are fresh on both sides, so that none can be replayed
-//! at all. A hello is believed only after its proof. This keeps out whoever does not have the key; it does
-//! not hide or protect what is sent afterwards from whoever sits on the wire (see docs/cluster.md).
+//! at all. A hello is trusted only after its proof. This keeps out callers without the key; it does not hide
+//! or protect later data from an attacker on the wire (see docs/cluster.md).
 //!
 //! Here are the messages, without any socket; `acceptor.rs` moves them.
 
@@ -43,12 +42,12 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// From bytes drawn at random by whoever starts the job.
+    /// From random bytes that the launcher of the job draws.
     pub const fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, to be told to those who are to have it.
+    /// The bytes, for the processes that may know the key.
     pub const fn to_bytes(&self) -> [u8; KEY_BYTES] {
         self.0
     }

@@ -1,10 +1,10 @@
-//! What comes by one connection: frames found in the byte stream.
+//! Input of one connection: frames found in the byte stream.
 //!
 //! A read takes as much as there is room for; packets are handed over in the buffer they were read into, and
-//! only one that was cut off by the buffer's end is moved. Of a long packet whose payload has not all come
-//! the front is offered first. Whoever knows where the payload belongs has it read there straight from the
-//! socket, together with the beginning of what follows, so that a stream of fragments costs one system call
-//! each and next to no copies.
+//! only one that was cut off by the buffer's end is moved. If the payload of a long packet has not all
+//! arrived, the front is offered first. A caller that knows the payload's destination has it read there
+//! straight from the socket, together with the beginning of the next frame, so that a stream of fragments
+//! costs one system call each and almost no copies.
 //!
 //! ```text
 //!                 front of a long packet          fetch: first part
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 pub(super) const BUFFER_BYTES_MIN: usize = 16 << 10;
 /// An ordinary packet with its head.
 const FRAME_BYTES: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
-/// A whole packet fits. One that is longer than the ordinary ones comes here only if nobody fetches its
+/// A whole packet fits. A longer than ordinary packet comes here only if the caller does not fetch its
 /// payload.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES + BODY_BYTES_MAX + FRAME_BYTES;
 /// Read at a time, at most; and while long payloads are being fetched, so that little of them is copied.
@@ -36,14 +36,14 @@ const READ_BYTES_FETCHING: usize = BUFFER_BYTES_MIN;
 /// The front of a packet is offered if its payload is at least so long: what it saves is then more than it
 /// costs.
 const LONG_BYTES: usize = 16 << 10;
-/// How long a payload is not read again after the kernel answered `EAGAIN`. Each read takes the socket lock
-/// from the kernel's receive path. Together with packets of 1 MiB, this pause made messages of 1 MiB over a
-/// veth pair 7 % (one hour) and 14 % (another) quicker.
+/// How long the device does not query the socket (`FIONREAD`) again after it has found no data of a payload,
+/// its `EAGAIN`. Each query takes the socket lock from the kernel's receive path. Together with packets of 1
+/// MiB, this pause made messages of 1 MiB over a veth pair 7 % (one hour) and 14 % (another) quicker.
 const RETRY_AFTER_EAGAIN: Duration = Duration::from_micros(8);
 /// Read with a payload: the next frame's head and header, and the short frames before it.
 const BEHIND_BYTES: usize = 2 << 10;
 
-/// What is next.
+/// The next item.
 pub(super) enum Next {
     /// A packet, here in the buffer.
     Packet(Range<usize>),
@@ -51,7 +51,7 @@ pub(super) enum Next {
     Front(Range<usize>, usize),
     /// The peer takes leave.
     Goodbye,
-    /// The rest of a packet that nobody wants, which is still to be read.
+    /// The rest of an unwanted packet, which is still to be read.
     Skipping,
     /// No whole frame.
     Nothing,
@@ -77,17 +77,17 @@ struct Fetching {
     placed_bytes: usize,
     sum: RunningSum,
     step: Step,
-    /// When the kernel said last that nothing has come.
+    /// When the last query found no data.
     dry_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// Nothing to be read, as far as is known.
+    /// No data to read, as far as known.
     Dry,
-    /// There is something: its front is to be reported.
+    /// Data has arrived: the front is to be reported.
     Wet,
-    /// It has been.
+    /// The front has been reported.
     Offered,
 }
 
@@ -97,17 +97,17 @@ enum Long {
     Offered(Head),
     Declined,
     Fetching(Box<Fetching>),
-    /// So many bytes are of no use to anybody.
+    /// This many unwanted bytes.
     Skipping(usize),
 }
 
 /// The receiving side of a connection.
 pub(super) struct Inflow {
     buffer: Vec<u8>,
-    /// What was read and not handed over.
+    /// Bytes read and not handed over.
     unread: Range<usize>,
     long: Long,
-    /// Long payloads were fetched of late.
+    /// Long payloads were fetched recently.
     is_bulk: bool,
     /// The far end has closed, or reading has failed.
     has_ended: bool,
@@ -127,8 +127,8 @@ impl Inflow {
         }
     }
 
-    /// Whether the last read of a payload returned `EAGAIN` less than `RETRY_AFTER_EAGAIN` ago. The device
-    /// then skips the read unless epoll reports readiness.
+    /// Whether the last query for a payload found no data less than `RETRY_AFTER_EAGAIN` ago. The device then
+    /// skips the read unless epoll reports readiness.
     #[inline]
     pub(super) fn is_not_reread(&self) -> bool {
         let Long::Fetching(fetching) = &self.long else { return false };
@@ -155,7 +155,7 @@ impl Inflow {
             return Read::Ended;
         }
         if let Long::Fetching(fetching) = &mut self.long {
-            // What has come goes elsewhere than here: only look.
+            // The data does not go into this buffer: only check whether some has arrived.
             let has_come = is_closing || rustix::io::ioctl_fionread(socket).is_ok_and(|bytes| bytes > 0);
             if has_come {
                 fetching.step = Step::Wet;
@@ -225,7 +225,7 @@ impl Inflow {
         }
     }
 
-    /// What comes before the next frame can be looked for; `None`: nothing.
+    /// The step before the next frame can be searched; `None`: none.
     #[cold]
     fn go_on(&mut self) -> Option<Next> {
         match &mut self.long {
@@ -278,7 +278,7 @@ impl Inflow {
         Next::Front(header, head.payload_bytes())
     }
 
-    /// What [`next`](Self::next) has found: the packet, or the header of its front.
+    /// The bytes that [`next`](Self::next) has found: the packet, or the header of its front.
     #[inline]
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         match &self.long {
@@ -287,9 +287,9 @@ impl Inflow {
         }
     }
 
-    /// Puts the payload of the packet whose front was found to its place; see
-    /// [`Device::fetch`](ayatori_core::device::Device::fetch). Whether there may be more to read, too;
-    /// `is_closing`: the end is still to be read, of which the kernel will not tell again.
+    /// Puts the payload of the packet whose front was found in its place; see
+    /// [`Device::fetch`](ayatori_core::device::Device::fetch). Also returns whether there may be more to
+    /// read. `is_closing`: the end is still to be read, and the kernel will not report it again.
     pub(super) fn fetch(&mut self, socket: &OwnedFd, into: &mut [u8], is_closing: bool) -> (Fetched, Read) {
         if let Long::Offered(head) = self.long {
             let mut header = [0; HEADER_BYTES_MAX];

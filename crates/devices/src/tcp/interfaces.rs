@@ -1,8 +1,8 @@
 //! This host's network interfaces: which may be rails, and why others may not.
 //!
-//! An interface that is up, has a carrier and an address is worth a try; whether it is a rail to a given
-//! peer, only trying tells (`acceptor.rs`). So nobody needs to know docker0 and virbr0 by name: what cannot
-//! be reached from elsewhere is found not to work, in bounded time, while the others are in use.
+//! An interface that is up, has a carrier and an address is a candidate; only an attempt shows whether it is
+//! a rail to a given peer (`acceptor.rs`). So the code need not know docker0 and virbr0 by name: an interface
+//! that cannot be reached from elsewhere fails in bounded time, while the others are in use.
 
 use super::sys;
 use ayatori_core::device::{RailCapabilities, profiles};
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub const INTERFACES_MAX: usize = 8;
 /// Most addresses used of one interface.
 pub(super) const ADDRESSES_MAX: usize = 4;
-/// What an interface that does not know its speed is taken for: 10 Gbit/s.
+/// Assumed speed of an interface that does not know its own: 10 Gbit/s.
 const SPEED_UNKNOWN_MBIT_PER_S: u32 = 10_000;
 
 /// An address and the length of its network's prefix.
@@ -51,7 +51,7 @@ impl Address {
         }
     }
 
-    /// Of a network that the public does not see.
+    /// Whether the address is of a private network.
     pub(super) fn is_private(&self) -> bool {
         match self.ip {
             IpAddr::V4(ip) => ip.is_private() || ip.is_loopback(),
@@ -105,7 +105,7 @@ impl Interface {
     /// The interfaces of this host (of this network namespace), by the kernel's number.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not answer.
     pub fn list() -> io::Result<Vec<Self>> {
         let mut list: Vec<Self> = Vec::new();
         for entry in sys::entries()? {
@@ -193,18 +193,18 @@ pub struct RailFilter {
 /// Why there are no rails.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RailsError {
-    /// What was named is neither an interface nor a network.
+    /// The pattern is neither an interface nor a network.
     Pattern {
         /// As typed.
         text: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// What was named is not there.
+    /// No interface matches the pattern.
     Nothing {
         /// As typed.
         wanted: String,
-        /// What there is, with the reasons.
+        /// The interfaces present, with the reasons.
         found: String,
     },
 }
@@ -428,8 +428,7 @@ pub(super) mod tests {
         assert!(error.to_string().contains("eth1 (not among --rails)"), "{error}");
     }
 
-    /// What comes of waiting where an interface is usable from the look of number `ready_at` on, and how long
-    /// it took.
+    /// Result of waiting for an interface that is usable from look `ready_at` on, and the time it took.
     fn wait_for(only: Option<&str>, ready_at: u32) -> (Result<Vec<Interface>, RailsError>, Duration) {
         let filter = RailFilter::new(only, None).expect("filter");
         let (mut looks_count, mut waited) = (0, Duration::ZERO);
@@ -459,7 +458,7 @@ pub(super) mod tests {
         let error = chosen.expect_err("no carrier for ever").to_string();
         assert!(error.contains("eth1 (no carrier)"), "{error}");
         assert_eq!(waited, RAILS_PATIENCE);
-        // What is not there, or is excluded, does not come up.
+        // An absent or excluded interface does not come up.
         for only in ["eth9", "10.9.0.0/16"] {
             let (chosen, _) = wait_for(Some(only), 0);
             assert!(chosen.is_err());

@@ -1,11 +1,11 @@
 //! TCP: the device between hosts. One connection per rail and peer.
 //!
-//! Owns the sockets: which interfaces may be rails (`interfaces.rs`), what the others are told (`card.rs`),
-//! which interface is tried with which (`pairing.rs`, `candidates.rs`), who may connect (`handshake.rs`), the
-//! thread that makes and admits connections (`acceptor.rs`), what a user may set (`settings.rs`), the device itself (`device.rs`), packets in the byte stream (`frame.rs`,
-//! `connection.rs`, `inflow.rs`). Deliberately not here: when to connect and which of two connections stands
-//! (core's `connect`), sending again, choosing rails, acknowledging (core's `link`), waiting longer than a
-//! system call (the runtime).
+//! Owns the sockets: the choice of interfaces for rails (`interfaces.rs`), contact data for the others
+//! (`card.rs`), pairing of interfaces (`pairing.rs`, `candidates.rs`), admission (`handshake.rs`), the thread
+//! that makes and admits connections (`acceptor.rs`), the user's settings (`settings.rs`), the device itself
+//! (`device.rs`), packets in the byte stream (`frame.rs`, `connection.rs`, `inflow.rs`). Deliberately not
+//! here: when to connect and which of two connections stays (core's `connect`), retransmission, choice of
+//! rails, acknowledgements (core's `link`), waiting longer than a system call (the runtime).
 //!
 //! ```text
 //!   Wireup::listen ──► card ──► launcher ──► book of cards ──► Wireup::open ──► Tcp

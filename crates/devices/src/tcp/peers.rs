@@ -16,7 +16,7 @@ pub(super) struct Peers<P> {
     world: Vec<OnceCell<Box<P>>>,
     others: BTreeMap<ProcessId, P>,
     make: Maker<P>,
-    /// What is done to all that are made from now on.
+    /// Applied to all peers made from now on.
     end: Option<fn(&mut P)>,
 }
 
@@ -68,7 +68,7 @@ impl<P> Peers<P> {
         self.others.entry(process).or_insert(peer);
     }
 
-    /// Does this to all, also to those who are met later.
+    /// Applies this to all peers, including later ones.
     pub(super) fn end(&mut self, end: fn(&mut P)) {
         self.end = Some(end);
         for peer in self.world.iter_mut().filter_map(OnceCell::get_mut) {

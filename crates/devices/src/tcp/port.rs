@@ -1,9 +1,9 @@
 //! Ports: where the leader of one group waits for that of another which knows the port's name (MPI-5.0
-//! §11.9.2). What comes of it is a stream between two who have proved to each other that they know the name;
-//! what they say over it is core's `introduction`.
+//! §11.9.2). The result is a stream between two processes that have proved to each other that they know the
+//! name; core's `introduction` defines its content.
 //!
-//! A name has the addresses and a key, drawn for this port alone: `ayatori1;KEY;ADDRESS,PORT;...`.
-//! Who knows it may call, so it is as secret as a password. The handshake is that of the rails.
+//! A name has the addresses and a key, drawn for this port alone: `ayatori1;KEY;ADDRESS,PORT;...`. A process
+//! that knows it may call, so it is as secret as a password. The handshake is that of the rails.
 //!
 //! Nothing here blocks: owners call again while they wait.
 
@@ -77,7 +77,7 @@ pub struct Port {
     callers: Vec<Caller>,
 }
 
-/// Who has called and proved nothing yet.
+/// A caller that has proved nothing yet.
 struct Caller {
     socket: OwnedFd,
     until: Instant,
@@ -110,7 +110,7 @@ impl Port {
         Ok(Self { name, listeners, timing: settings.timing, callers: Vec::new() })
     }
 
-    /// What callers have to know.
+    /// The name that callers must know.
     pub fn name(&self) -> &PortName {
         &self.name
     }
@@ -126,7 +126,7 @@ impl Port {
                         self.callers.push(Caller { socket, until, inbox: Vec::new(), asked: None });
                     }
                     Err(Errno::INTR | Errno::CONNABORTED) => {}
-                    // Nobody; or no descriptors, and they wait in the kernel's queue.
+                    // No caller; or no descriptors, and callers wait in the kernel's queue.
                     Err(_) => break,
                 }
             }
@@ -146,7 +146,7 @@ impl Port {
     }
 }
 
-/// Somebody is not who he should be, or is gone.
+/// The far end failed to prove itself, or is gone.
 struct Refused;
 
 /// Reads until there are `length` bytes, and no more.
@@ -222,7 +222,7 @@ enum Stage {
     Verdict([u8; HELLO_BYTES], [u8; CHALLENGE_BYTES]),
 }
 
-/// Nobody at any address of the port has its key.
+/// No process at any address of the port has its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoSuchPort;
 
@@ -296,7 +296,7 @@ impl Attempt {
     }
 }
 
-/// A stream between two who have proved themselves.
+/// A stream between two processes that have proved themselves.
 pub struct Stream {
     socket: OwnedFd,
     unsent: Vec<u8>,
@@ -308,7 +308,7 @@ impl Stream {
         Self { socket, unsent: Vec::new(), chunk: vec![0; CHUNK_BYTES] }
     }
 
-    /// A socket that somebody else has connected, of which the owner keeps a descriptor.
+    /// A socket that the caller has connected; its owner keeps a descriptor.
     pub fn over(socket: OwnedFd) -> Self {
         Self::new(socket)
     }

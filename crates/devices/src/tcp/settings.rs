@@ -12,8 +12,9 @@ use std::time::Duration;
 /// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
 const RESEND_AFTER_MIN_US: u32 = 50_000;
 /// A connection whose far end's kernel has not answered for so long is broken, whether something is under way
-/// (user timeout) or not (keep-alive asks from 2 s on). For a peer whose kernel answers and who has not read
-/// for so long, its buffers full, the connection is made anew, which costs a megabyte sent again.
+/// (user timeout) or not (keep-alive asks from 2 s on). If the peer's kernel answers but the peer has not
+/// read for this long and its buffers are full, the connection is made again, which costs a megabyte of
+/// retransmission.
 const DEAD_AFTER_MS: u32 = 6_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(2);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Reads into the memory that the core lends: for `Device::fetch` only, which is called with it.
 pub(super) fn fetch_into<R>(into: &Buffer, read: impl FnOnce(&mut [u8]) -> R) -> R {
     // SAFETY: the core lends us the memory for the length of `Device::fetch`, in which we are; a device holds
-    // no buffers, so nobody uses this memory otherwise until it is read into.
+    // no buffers, so no other code uses this memory until it is read into.
     let fetched = unsafe { into.with_bytes_mut(read) };
     fetched.expect("virtual payload on a real device")
 }

@@ -1,4 +1,4 @@
-//! From nothing to a device: listen, tell the others where, learn where they are, open.
+//! Builds a device: listen, publish the addresses, learn those of the others, open.
 
 use super::acceptor::{self, Known, Setup, scoped, stream_socket};
 use super::card::{Card, CardBook, Endpoint};
@@ -86,13 +86,13 @@ impl Wireup {
         Ok(Self { settings, interfaces, endpoints, listeners })
     }
 
-    /// What to tell the others.
+    /// Contact data for the others.
     pub fn card(&self, node: u64, cpus_count: u32) -> Card {
         Card { node, cpus_count, endpoints: self.endpoints.clone() }
     }
 
-    /// Where this process listens, without ports. What [`rails_count_to`](Self::rails_count_to) answers for a
-    /// card is the same for processes that have this in common.
+    /// Where this process listens, without ports. Processes with the same profile get the same answers of
+    /// [`rails_count_to`](Self::rails_count_to).
     pub fn profile(&self) -> String {
         let address = |(address, _): &(Address, u16)| format!("{}/{}", address.ip, address.prefix_bits);
         let interface = |endpoint: &Endpoint| {
@@ -110,9 +110,9 @@ impl Wireup {
         Ok(peer(process, card, &self.endpoints, first_rail, usize::MAX)?.connections.len())
     }
 
-    /// Starts. `book`: of our world, whose first process is `first`, with the cards of the processes that are
-    /// to be reached, to each of which at most `rails_most` rails lead
-    /// ([`rails_count_to`](Self::rails_count_to)). Rails are numbered from `first_rail`.
+    /// Starts. `book`: of our world, whose first process is `first`, with the cards of the processes to be
+    /// reached, each by at most `rails_most` rails ([`rails_count_to`](Self::rails_count_to)). Rails are
+    /// numbered from `first_rail`.
     ///
     /// # Errors
     /// The system refuses.

@@ -1,4 +1,4 @@
-//! What a call in a room is, and whom it waits for.
+//! Explains a call in a room and the rank it waits for.
 
 use super::{Call, NodeCollectives, Stage};
 use ayatori_core::coll::Collective;
@@ -28,7 +28,7 @@ impl NodeCollectives {
         Label { collective, bytes: bytes as u64, root }
     }
 
-    /// The rank that the call under way waits for; `None`: for all who have not come.
+    /// The rank that the call under way waits for; `None`: all that have not arrived.
     pub fn awaited(&self) -> Option<u32> {
         match (self.stage, &self.call) {
             (Stage::Published | Stage::Asked, Call::Bcast { root, .. } | Call::Scatter { root, .. }) => {

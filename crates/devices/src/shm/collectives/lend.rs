@@ -1,6 +1,6 @@
 //! A long broadcast by one copy: the root says where its data lie, and each member has the kernel copy them
-//! from there. Who cannot (the kernel forbids it, or not for this memory) asks the root, which waits for all
-//! anyway, and gets the data in pieces through the room.
+//! from there. A member that cannot do that (the kernel forbids it, or refuses this memory) asks the root,
+//! which waits for all anyway, and gets the data in pieces through the room.
 
 use super::room::Room;
 use super::{NodeCollectives, Stage};
@@ -17,7 +17,7 @@ impl NodeCollectives {
         self.arrive_and(Stage::Lent);
     }
 
-    /// The root waits until all have the data, and gives them to those who ask.
+    /// The root waits until all have the data, and serves the members that ask.
     pub(super) fn serve(&mut self, buffer: Buffer) -> bool {
         if self.room.is_released(self.round) {
             self.end_round(Stage::Idle);

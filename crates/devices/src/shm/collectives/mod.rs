@@ -2,12 +2,13 @@
 //!
 //! Owns the rooms (`room.rs`: memory and its ownership protocol) and the state machine that takes one call of
 //! one communicator at a time through its rounds. Deliberately not here: operations on elements (a closure),
-//! waiting (the caller polls [`NodeCollectives::advance`] together with its device, and sleeps with it: who
-//! completes a round wakes members that sleep).
+//! waiting (the caller polls [`NodeCollectives::advance`] together with its device, and sleeps with it: the
+//! member that completes a round wakes sleeping members).
 //!
 //! Each member writes its contribution, arrives, and sees the round released by the last one: with more ranks
 //! than CPUs a collective then takes each rank one turn on a CPU, where a tree of messages takes several.
-//! Reductions go in rank order, whoever computes them: the result is the same bits every time, at every rank.
+//! Reductions go in rank order, independent of the rank that computes them: the result has the same bits
+//! every time, at every rank.
 //!
 //! ```text
 //! barrier          arrive ─ released
@@ -137,17 +138,17 @@ enum Stage {
     Idle,
     /// May the step of this round be written?
     Enter,
-    /// Has everybody come to the barrier?
+    /// Have all members reached the barrier?
     Meeting,
-    /// Has everybody posted for the exchange?
+    /// Have all members posted for the exchange?
     Exchange,
     /// Is the root's data there?
     Published,
-    /// Has everybody arrived?
+    /// Have all members arrived?
     Released,
-    /// Has everybody folded its part? (Round after that of the deposits.)
+    /// Have all members folded their parts? (Round after that of the deposits.)
     Folded,
-    /// Has everybody copied what the root lends? (`lend.rs`)
+    /// Have all members copied the memory that the root lends? (`lend.rs`)
     Lent,
     /// Is the next piece there? (`lend.rs`)
     Asked,
@@ -167,7 +168,7 @@ pub struct NodeCollectives {
     meetings_count: u32,
     exchanges_count: u32,
     exchange_bytes_max: Option<usize>,
-    /// What an exchange folds.
+    /// Operands of an exchange.
     folded: Box<Folded>,
     calls_count: u64,
     call: Call,
@@ -183,9 +184,9 @@ pub struct NodeCollectives {
 }
 
 impl Shm {
-    /// Takes a room for a communicator, before its context is told to the other members: one member does this
-    /// (the one that makes the context). `false`: all rooms are taken, or not all members are on this host;
-    /// the communicator uses schedules.
+    /// Takes a room for a communicator, before the other members learn its context. Only the member that
+    /// makes the context calls this. `false`: all rooms are taken, or not all members are on this host; the
+    /// communicator uses schedules.
     pub fn claim_room(&self, context: ContextId, mut members: impl Iterator<Item = ProcessId>) -> bool {
         let rooms = self.segment.rooms();
         members.all(|process| self.local_rank_of(process).is_some())
@@ -283,7 +284,7 @@ impl NodeCollectives {
         };
     }
 
-    /// What this member gives in the exchange that the call is; `None`: it is none.
+    /// This member's data if the call is an exchange; `None`: it is none.
     #[inline]
     fn exchanged(&self, call: &Call) -> Option<Buffer> {
         let data = match *call {
@@ -340,7 +341,7 @@ impl NodeCollectives {
         self.wake_others();
     }
 
-    /// Everybody has posted: reads what it needs. The call ends with this.
+    /// All members have posted: reads their data. The call ends with this.
     #[inline]
     fn on_exchanged(&mut self, reduce: &mut impl FnMut(&mut [u8], &[u8])) -> bool {
         self.stage = Stage::Idle;
@@ -482,7 +483,7 @@ impl NodeCollectives {
         true
     }
 
-    /// Everybody has arrived: reads what the round offers. The round ends with this.
+    /// All members have arrived: reads the round's data. The round ends with this.
     fn on_released(&mut self, reduce: &mut impl FnMut(&mut [u8], &[u8])) -> bool {
         let (round, done) = (self.round, self.done_bytes);
         match self.call {
@@ -551,7 +552,7 @@ impl NodeCollectives {
         self.lent_lengths.contains(&len)
     }
 
-    /// What is lent.
+    /// The memory lent.
     fn lent(&self) -> Buffer {
         match self.call {
             Call::Bcast { buffer, .. } => buffer,
@@ -559,7 +560,7 @@ impl NodeCollectives {
         }
     }
 
-    /// The root writes a segment of a broadcast; who waits on another CPU reads along.
+    /// The root writes a segment of a broadcast; members that wait on other CPUs read along.
     fn write_pieces(&self, buffer: Buffer, len: usize) {
         let mut written = 0;
         for pieces in 1.. {
@@ -668,7 +669,7 @@ impl NodeCollectives {
     }
 
     /// Distance of two members' deposits of `len` bytes: apart by whole lines, so that no two CPUs write one
-    /// line; where ranks outnumber CPUs close together, so that who folds reads fewer lines.
+    /// line; close together if ranks outnumber CPUs, so that the folding rank reads fewer lines.
     fn stride(&self, len: usize) -> usize {
         if self.is_oversubscribed { len.next_multiple_of(16) } else { line_multiple(len) }
     }

@@ -16,23 +16,24 @@
 //!    others are to read of it in this round, and has read everything that rounds before e offered, and, for
 //!    what was `published` in e itself, that too.
 //! 2. The last to arrive sets `arrived` back to 0, may write the result, and stores `released` = e + 1 with
-//!    release. Who has seen that (acquire) reads deposits and result of e until it arrives at e + 1.
-//! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. Everybody
-//!    arrived there, and so has read all of round e - DEPTH (rules 1, 2), which used the same memory.
+//!    release. A member that has seen that (acquire) reads deposits and result of e until it arrives at e +
+//!    1.
+//! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. All members
+//!    arrived there, and so have read all of round e - DEPTH (rules 1, 2), which used the same memory.
 //! 4. Member r writes its own deposit only. The result is written by one: the last to arrive, before it
 //!    releases; or the root of a round that publishes, each piece before it counts that in `published` with
 //!    release (it may write the deposits too: the others write none then); or each member its own part,
 //!    before it arrives; or each member a part that it alone reads, between release and arriving at e + 1.
 //! 5. In a round that publishes the root may *lend* its memory instead of writing the result: it states the
 //!    address before it publishes, does not touch that memory until it has seen the round released, and until
-//!    then looks who *asks* for the data since the kernel does not let it read them. Who asks owns the words
-//!    `want` of its deposit area, the root `have` and what follows: pieces go through there, one at a time
-//!    (`want` = `have` + 1: the root's turn). The asker arrives when it has all.
+//!    then looks for members that *ask* for the data because the kernel does not let them read it. An asker
+//!    owns the words `want` of its deposit area, the root `have` and the bytes after it: pieces go through
+//!    there, one at a time (`want` = `have` + 1: the root's turn). The asker arrives when it has all pieces.
 //! 6. An *exchange* is no round. Members count their exchanges from 1; in exchange e a member writes its data
-//!    in its post e mod 2, then the number e (with release). Who has seen the number e in all posts of that
-//!    parity (acquire) reads their data until it posts for exchange e + 1. So a post is written again only
-//!    when all have posted for the exchange between, and have read. It takes one line each way, at the same
-//!    time, where a round takes three one after the other.
+//!    in its post e mod 2, then the number e (with release). A member that has seen the number e in all posts
+//!    of that parity (acquire) reads their data until it posts for exchange e + 1. So a post is written again
+//!    only when all have posted for the exchange between, and have read. It takes one line each way, at the
+//!    same time, where a round takes three one after the other.
 //! 7. Where members exchange, a barrier is no round either: each counts those that it has come to, in a word
 //!    of its own (with release), and has seen all others' count (acquire) before it leaves. A count is at
 //!    most one ahead of what is waited for.
@@ -165,7 +166,7 @@ impl Room {
         self.header.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Frees the room if it was taken for `key`; nobody has used it.
+    /// Frees the room if it was taken for `key` and never used.
     pub(crate) fn unclaim(&self, key: u64) {
         // Someone else's room stays as it is.
         let _ = self.header.key.compare_exchange(key, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -227,7 +228,7 @@ impl Room {
         self.step(round).published.0.store(published, Ordering::Release);
     }
 
-    /// Arrives at `round`; whether this was the last member, who then calls [`release`](Self::release).
+    /// Arrives at `round`; whether this was the last member, which then calls [`release`](Self::release).
     #[inline]
     pub(crate) fn arrive(&self, round: u64, members_count: u32) -> bool {
         self.step(round).arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == members_count
@@ -306,8 +307,8 @@ impl Room {
         if let Some(from) = data.as_ptr()
             && !data.is_empty()
         {
-            // SAFETY: both have as many bytes (`post_data` checked); by rule 6 nobody reads the post now; the
-            // program's are readable (`from_raw_parts`) and not in the segment.
+            // SAFETY: both have as many bytes (`post_data` checked); by rule 6 no member reads the post now;
+            // the program's are readable (`from_raw_parts`) and not in the segment.
             unsafe { std::ptr::copy_nonoverlapping(from, to, data.len()) };
         }
         self.post_number(rank, number).store(number, Ordering::Release);
@@ -329,7 +330,7 @@ impl Room {
     #[inline]
     pub(crate) fn posted(&self, rank: u32, number: u32, len: usize, bytes: Range<usize>) -> &[u8] {
         let at = self.post_data(rank, number, len);
-        // SAFETY: in bounds (`post_data` checked); nobody writes it now (rule 6); the slice does not leave
+        // SAFETY: in bounds (`post_data` checked); no member writes it now (rule 6); the slice does not leave
         // this file's callers' statements.
         let whole = unsafe { std::slice::from_raw_parts(at, len) };
         &whole[bytes]
@@ -367,7 +368,7 @@ impl Room {
         askers[rank as usize / 64].fetch_or(1 << (rank % 64), Ordering::Release);
     }
 
-    /// Who asks in `round`.
+    /// The members that ask in `round`.
     #[inline]
     pub(crate) fn askers(&self, round: u64, members_count: u32) -> impl Iterator<Item = u32> + use<> {
         let askers = &self.step(round).lent.askers;
@@ -411,13 +412,13 @@ impl Room {
         let to = self.address(round, offset, len);
         if let Some(at) = buffer.part(from, len).as_ptr() {
             // SAFETY: both have `len` bytes (`part` and `address` checked); the room's are the caller's by
-            // rules 3 and 4, so nobody else accesses them, the program's are readable (`from_raw_parts`) and
-            // not in the segment.
+            // rules 3 and 4, so no other member accesses them, the program's are readable (`from_raw_parts`)
+            // and not in the segment.
             unsafe { std::ptr::copy_nonoverlapping(at, to, len) };
         }
     }
 
-    /// Copies from `offset` in the step's areas, which by the rules nobody writes now.
+    /// Copies from `offset` in the step's areas, which by the rules no member writes now.
     #[inline]
     pub(crate) fn read(&self, round: u64, offset: usize, buffer: &Buffer, to: usize, len: usize) {
         buffer.scatter(to, Piece::Bytes(self.bytes(round, offset, len)));
@@ -427,7 +428,7 @@ impl Room {
     #[inline]
     fn bytes(&self, round: u64, offset: usize, len: usize) -> &[u8] {
         let at = self.address(round, offset, len);
-        // SAFETY: in bounds; nobody writes it now (rules 2 and 4); the slice does not leave this file's
+        // SAFETY: in bounds; no member writes it now (rules 2 and 4); the slice does not leave this file's
         // callers' statements.
         unsafe { std::slice::from_raw_parts(at, len) }
     }

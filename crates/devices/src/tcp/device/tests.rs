@@ -271,7 +271,7 @@ fn process_that_dies_is_gone_and_one_that_says_goodbye_left() {
 #[test]
 fn a_process_never_met_is_gone_for_one_that_waits_for_it() {
     let (mut a, b, _) = pair(1);
-    // Its listeners close; nobody has talked to it.
+    // Its listeners close; no process has communicated with it.
     drop(b);
     assert!(a.poll().is_none());
     a.expect_long(ProcessId(1));
@@ -400,7 +400,7 @@ fn strangers_get_nothing_and_disturb_nobody() {
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n12345678901234567890".to_vec(),
         vec![0xff; 100_000],
         vec![0; HELLO_BYTES],
-        // Of nobody, for somebody else, at another endpoint, from an interface that is not there.
+        // From no process, for another process, at another endpoint, from an absent interface.
         Hello { from: ProcessId(9), ..hello }.emit().to_vec(),
         Hello { from: ProcessId(1), ..hello }.emit().to_vec(),
         Hello { to: ProcessId(0), ..hello }.emit().to_vec(),
@@ -431,7 +431,7 @@ fn strangers_get_nothing_and_disturb_nobody() {
 
 #[test]
 fn a_replayed_conversation_is_refused() {
-    // What an honest dialler once said, word for word, through a listener that writes it down.
+    // Records the bytes of an honest dialler through a listener.
     let (mut a, mut b, card) = pair(1);
     let endpoint: SocketAddr = card.endpoints[0].sockets().next().expect("an endpoint");
     let key = Key::new([1; 32]);

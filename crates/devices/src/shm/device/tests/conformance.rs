@@ -17,7 +17,7 @@ impl World for Ranks {
         f(&mut self.0[at]);
     }
 
-    /// What is sent is in the ring.
+    /// A packet sent is in the ring.
     fn advance(&mut self) -> bool {
         false
     }
