@@ -1,5 +1,5 @@
-//! Writes what follows from `abi/*.txt` and from which functions `src/api` implements:
-//! the constants, a stub for each unwritten function, and a check of each written one's signature.
+//! Generates code from `abi/*.txt` and from the functions that `src/api` implements: the constants, a stub
+//! for each unimplemented function, and a check of each implemented one's signature.
 
 #[path = "abi/table.rs"]
 mod table;
@@ -19,7 +19,7 @@ fn constants(items: &[Item]) -> String {
                 writeln!(out, "pub(crate) const {name}: c_int = {value};").unwrap();
             }
             Item::Alias { name, other } => {
-                // Both aliases of the ABI name datatypes; the compiler tells when a new one does not.
+                // Both aliases of the ABI name datatypes; the compiler rejects a new one that does not.
                 writeln!(out, "pub(crate) const {name}: MPI_Datatype = {other};").unwrap();
             }
             Item::Typed { ty, name, value } if ty.ends_with("function*") || ty.ends_with("function_c*") => {
@@ -62,7 +62,7 @@ fn constants(items: &[Item]) -> String {
     out
 }
 
-/// Stubs for the functions that nobody wrote yet.
+/// Stubs for the functions that are not implemented.
 fn stubs(functions: &[Function], implemented: &[String]) -> String {
     let mut out = String::from("api! {\n");
     for f in functions.iter().filter(|f| !implemented.contains(&f.name)) {

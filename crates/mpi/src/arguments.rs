@@ -14,7 +14,7 @@ impl PassesAs<*mut c_char> for OutText {}
 ///
 /// Only the C caller makes one (or a test, unsafely), so a value of this type carries the caller's promise of
 /// MPI-5.0 §2.5: it is null, or it points to memory for as many elements as the call's description says,
-/// which nobody else uses during the call. That promise is the ground of every `SAFETY` note below.
+/// which no other code uses during the call. That promise is the ground of every `SAFETY` note below.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
@@ -98,7 +98,7 @@ impl Out<MPI_Status> {
             return;
         }
         // SAFETY: not null, and the call's description promises a status for each request. The error field is
-        // an integer, which is initialized for whoever has to keep it.
+        // an integer, which is initialized for calls that must keep it.
         unsafe {
             let target = self.0.add(at);
             let error = error.unwrap_or((*target).error);

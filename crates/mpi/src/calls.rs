@@ -1,5 +1,5 @@
-//! Which function this process is in, in words that the launcher can see (`devices::shm::CallWords`). What it
-//! waits for is put together only when somebody asks: `why.rs`.
+//! The function that this process is in, in words that the launcher can read (`devices::shm::CallWords`).
+//! `why.rs` collects what it waits for, only on request.
 
 use ayatori_devices::shm::{CallWords, Shm};
 use std::sync::atomic::{AtomicPtr, Ordering};

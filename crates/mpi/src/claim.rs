@@ -1,4 +1,4 @@
-//! What this process says of a collective operation in check mode, for the members to compare.
+//! This process' claim about a collective operation in check mode, which the members compare.
 
 use crate::operation::{Operation, Parts};
 use ayatori_core::coll::Collective;
@@ -16,14 +16,14 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Of one of `parts` equal parts.
+    /// The amount of one of `parts` equal parts.
     fn part(&self, parts: usize) -> Amount {
         let count = self.count / parts.max(1);
         Amount { bytes: (self.signature.bytes() * count) as u64, types: self.signature.digest(count) }
     }
 }
 
-/// What this process says of an operation in a communicator of `size`, from the buffers of its call.
+/// This process' claim about an operation in a communicator of `size`, from the buffers of its call.
 pub(crate) fn claim(operation: &Operation, all: &[Given], rank: Rank, size: u32) -> Claim {
     let (collective, _) = operation.question(size);
     let mut claim = Claim::new(collective, operation.root());

@@ -30,11 +30,11 @@ pub(crate) enum Mode {
 /// An array of counts or displacements of the caller: `int` in the small forms, 64 bits in the large ones.
 #[derive(Clone, Copy)]
 pub(crate) enum Array {
-    /// Of `int`.
+    /// An array of `int`.
     Small(In<c_int>),
-    /// Of `MPI_Count`.
+    /// An array of `MPI_Count`.
     Large(In<MPI_Count>),
-    /// Of `MPI_Aint`.
+    /// An array of `MPI_Aint`.
     Address(In<MPI_Aint>),
 }
 
@@ -246,7 +246,7 @@ fn run_in_node(mut process: Guard, comm: CommId, operation: &Operation) -> Resul
     if !node.start(core, device.shm(), comm, operation)? {
         return Ok(Err(process));
     }
-    // What comes from lower ranks is the accumulator; the operation commutes.
+    // Data of lower ranks is the accumulator; the operation commutes.
     let reduce = |inout: &mut [u8], input: &[u8]| {
         if let Some(reducer) = operation.reducer() {
             reducer.apply(input, inout);

@@ -1,5 +1,5 @@
-//! What hangs on a communicator at this side of the boundary: name, attributes, error handler, hints.
-//! Its members and its matching space are the core's.
+//! A communicator's state at this side of the boundary: name, attributes, error handler, hints. The core owns
+//! its members and its matching space.
 
 use crate::abi::{MPI_ERR_COMM, MPI_Errhandler, MPI_INFO_NULL, MPI_Info};
 use crate::attribute::Attributes;
@@ -30,11 +30,11 @@ pub(crate) struct Comm {
     id: CommId,
     group: Group,
     rank: Rank,
-    /// Of an intercommunicator.
+    /// The remote group of an intercommunicator.
     remote: Option<Group>,
 }
 
-/// Who is in a communicator.
+/// The groups of a communicator.
 #[derive(Clone)]
 pub(crate) struct Shape {
     /// The members; of an intercommunicator, the local ones.
@@ -69,7 +69,7 @@ impl Comm {
         Shape { group: self.group, rank: self.rank, remote: self.remote } = shape;
     }
 
-    /// Who is in it.
+    /// Its groups.
     pub(crate) fn shape(&self) -> Shape {
         Shape { group: self.group.clone(), rank: self.rank, remote: self.remote.clone() }
     }
@@ -168,7 +168,7 @@ impl Comm {
         Hints { booleans, gap: gap_of(&self.info) }
     }
 
-    /// Takes hints over. What the core has to know of them is the caller's to tell it.
+    /// Takes hints over. The caller passes the core those that it needs.
     pub(crate) fn take_hints(&mut self, hints: Hints) {
         for (key, value) in hints.booleans {
             self.info.put(key, if value { "true" } else { "false" });

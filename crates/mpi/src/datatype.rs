@@ -103,7 +103,7 @@ impl Type {
 
 /// What a handle of a datatype stands for.
 pub(crate) struct Datatype {
-    /// What it is.
+    /// The type.
     pub(crate) ty: Arc<Type>,
     /// `MPI_Type_get_name`
     pub(crate) name: Vec<u8>,
@@ -257,7 +257,7 @@ pub(crate) fn get(datatype: MPI_Datatype, name: &str) -> Result<Arc<Type>, Fault
     Ok(table()?.get(datatype, name)?.ty.clone())
 }
 
-/// As [`get`], for communication: the type has to be committed.
+/// As [`get`], for communication: the type must be committed.
 pub(crate) fn get_committed(datatype: MPI_Datatype, name: &str) -> Result<Arc<Type>, Fault> {
     if datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0) < SLOT_COUNT {
         return get(datatype, name);

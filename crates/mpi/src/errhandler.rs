@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Session,
 }
 
-/// What to do with an error.
+/// Action on an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// `MPI_ERRORS_ARE_FATAL`: end every process of the job.
@@ -150,8 +150,8 @@ pub(crate) fn is_in_handler() -> bool {
     RUNNING_AT.get() > (&raw const here).addr()
 }
 
-/// Calls a user's handler with an object and the code that is to be returned, which it may change; what it is
-/// afterwards. No lock may be held.
+/// Calls a user's handler with an object and the code to return, which it may change; returns the final code.
+/// No lock may be held.
 pub(crate) fn call(function: Callback, on: Object, code: c_int) -> c_int {
     let mut bits = match on {
         Object::Comm(comm) => comm.0,

@@ -59,7 +59,7 @@ impl Fault {
         self.0.code
     }
 
-    /// What was wrong, in words.
+    /// Description of the error.
     pub(crate) fn detail(&self) -> &str {
         &self.0.detail
     }
@@ -89,7 +89,7 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// What an error is raised on.
+/// The object that an error is raised on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     /// A communicator; `MPI_COMM_SELF` where an error belongs to no object.
@@ -131,7 +131,7 @@ impl From<MPI_Session> for Object {
     }
 }
 
-/// What failed while MPI started, in words.
+/// Description of a failure while MPI started.
 pub(crate) fn failed<E: Display>(doing: &'static str) -> impl Fn(E) -> Fault {
     move |error| fault(MPI_ERR_OTHER, format_args!("cannot {doing}: {error}"))
 }

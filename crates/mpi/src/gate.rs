@@ -44,7 +44,7 @@ const AWAY: u32 = 4;
 const IDLE: u32 = 8;
 const DEEP: u32 = 16;
 
-/// What the lock protects, and what its users tell the helper.
+/// The value that the lock protects, and its users' notices to the helper.
 pub(crate) trait Occupant {
     /// Whether there is work for the helper.
     fn has_work(&self) -> bool;
@@ -176,7 +176,7 @@ impl<T: Occupant> Gate<T> {
     #[cold]
     #[inline(never)]
     fn end_idle(&self, depths: u32) {
-        // Of several calls at once one wakes.
+        // One of several concurrent calls wakes the helper.
         if self.flags.fetch_and(!depths, Ordering::AcqRel) & depths != 0 {
             T::wake_helper();
         }
@@ -190,7 +190,7 @@ impl<T> Gate<T> {
         self.calls.load(Ordering::Acquire)
     }
 
-    /// Whether a call waits for the helper to let go.
+    /// Whether a call waits for the helper to release the lock.
     pub(crate) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::Relaxed)
     }
@@ -253,7 +253,7 @@ impl<T> Gate<T> {
         self.flags.fetch_and(!(IDLE | DEEP | AWAY), Ordering::AcqRel);
     }
 
-    /// The helper is not idle any more, whoever noticed first.
+    /// The helper is no longer idle.
     pub(crate) fn stop_idle(&self) {
         self.flags.fetch_and(!(IDLE | DEEP), Ordering::AcqRel);
     }

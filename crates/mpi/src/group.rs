@@ -1,4 +1,4 @@
-//! What is behind a group's handle: its members, and the session that it comes from.
+//! The object of a group's handle: its members, and its session.
 
 use ayatori_core::group::Group;
 use std::ops::Deref;

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! The index counts from the kind's first predefined value, so both sorts find their slot by the same mask
-//! and subtraction, and one comparison with the handle stored there tells whether it is of this kind, alive,
-//! and not an older one of the slot: `and, sub, cmp, load, cmp`. A freed slot's generation goes up, so a
-//! handle used after it was freed is found out (but for one slot reused 128 times).
+//! and subtraction, and one comparison with the handle stored there shows whether it is of this kind, alive,
+//! and not an older one of the slot: `and, sub, cmp, load, cmp`. A freed slot's generation is incremented, so
+//! use of a freed handle is detected (unless the slot was reused 128 times).
 
 use crate::abi::*;
 use crate::fault::{Fault, fault};
@@ -126,7 +126,7 @@ impl<H: Handle, T> Table<H, T> {
         self.slots[Self::index(handle)].object = Some(object);
     }
 
-    /// How many objects there are besides the predefined ones.
+    /// Number of objects other than the predefined ones.
     pub(crate) fn made_count(&self) -> usize {
         self.slots.len().saturating_sub(H::PREDEFINED_COUNT) - self.vacant.len()
     }

@@ -84,7 +84,7 @@ impl Info {
         }
     }
 
-    /// `MPI_INFO_ENV`: how this process was started, as far as it can tell (MPI-5.0 §10.2.1).
+    /// `MPI_INFO_ENV`: how this process was started, as far as it knows (MPI-5.0 §10.2.1).
     pub(crate) fn environment() -> Self {
         let mut info = Self::default();
         let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());

@@ -7,8 +7,8 @@
 //! is never dereferenced.
 //!
 //! It does not own matching, protocols and schedules, which are `ayatori-core`; devices, which are
-//! `ayatori-devices`; or the launcher's protocol, which is `ayatori-launch`. A function that nobody wrote yet
-//! is a stub that answers `MPI_ERR_UNSUPPORTED_OPERATION` and stands in `conformance/ledger`.
+//! `ayatori-devices`; or the launcher's protocol, which is `ayatori-launch`. An unimplemented function is a
+//! stub that returns `MPI_ERR_UNSUPPORTED_OPERATION` and is listed in `conformance/ledger`.
 //!
 //! A call goes down through these layers, and no module names one above its own:
 //!

@@ -1,9 +1,9 @@
 //! Locks of the tables that are not on the way of a message.
 //!
-//! What the standard allows before the start, after the end and from any thread (MPI-5.0 §11.6: info objects,
-//! error handlers, error codes, attribute keys) is behind a mutex: [`locked`]. Datatypes and operations exist
-//! while MPI runs; their lock is [`Elided`]: below `MPI_THREAD_MULTIPLE` the standard promises that calls do
-//! not overlap. What messages need has a lock of its own, `gate.rs`.
+//! Objects that the standard allows before the start, after the end and from any thread (MPI-5.0 §11.6: info
+//! objects, error handlers, error codes, attribute keys) are behind a mutex: [`locked`]. Datatypes and
+//! operations exist while MPI runs; their lock is [`Elided`]: below `MPI_THREAD_MULTIPLE` the standard
+//! promises that calls do not overlap. The message engine has a lock of its own, `gate.rs`.
 //!
 //! Order: the process (`state.rs`), datatypes, operations, then the others, of which a call holds one at a
 //! time. None is held while a function of the user runs: take what the call needs, unlock, call, lock again.
@@ -23,13 +23,12 @@ pub(crate) fn set_concurrent(is_concurrent: bool) {
     IS_CONCURRENT.store(is_concurrent, Ordering::Release);
 }
 
-/// Locks a mutex. A panic while it was held has been reported as `MPI_ERR_INTERN`; the tables are usable all
-/// the same.
+/// Locks a mutex. A panic while it was held has been reported as `MPI_ERR_INTERN`; the tables stay usable.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A lock that costs one load while nobody else can hold it.
+/// A lock that costs one load while no other thread can hold it.
 pub(crate) struct Elided<T> {
     lock: Mutex<()>,
     /// Whether a guard is alive, to find a call that overlaps another against its promise or locks twice.

@@ -109,7 +109,7 @@ impl Node {
 
     /// The communicator is being freed by all its members.
     pub(crate) fn leave(&mut self, core: &Process, device: &Shm, id: CommId) {
-        // Who never used the room leaves it too.
+        // A member that never used the room also leaves it.
         if self.room(core, device, id).is_some()
             && let Place::Room(room) = std::mem::take(&mut self.places[id.0 as usize])
         {

@@ -96,8 +96,8 @@ pub(crate) struct Compared {
     pub(crate) claim: Claim,
 }
 
-// SAFETY: an operation is addresses and how to reduce. What is at the addresses is used by the one thread
-// that runs the operation: a call's, or the engine's (`runtime/offload`), to which it goes by a queue; calls
+// SAFETY: an operation consists of addresses and a reduction. Only the thread that runs the operation uses
+// the memory at the addresses: a call's, or the engine's (`runtime/offload`), which gets it by a queue; calls
 // only read the rest meanwhile.
 unsafe impl Send for Operation {}
 // SAFETY: as above; shared access reads lengths and kinds.
@@ -105,7 +105,7 @@ unsafe impl Sync for Operation {}
 
 impl Operation {
     /// Whether a buffer that it reads and one that it writes share memory, which MPI forbids (MPI-5.0 §6.1).
-    /// Of two lists of blocks those of the same rank are looked at, in check mode all.
+    /// In two lists of blocks it compares those of the same rank, in check mode all.
     #[inline]
     pub(crate) fn overlaps(&self) -> bool {
         match self {
@@ -178,7 +178,7 @@ impl Operation {
         }
     }
 
-    /// What its members compare before it runs, in check mode.
+    /// The claim that its members compare before it runs, in check mode.
     pub(crate) fn claim(&self) -> Option<&Claim> {
         match self {
             Self::Compared(compared) => Some(&compared.claim),

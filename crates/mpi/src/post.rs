@@ -41,13 +41,13 @@ pub(crate) fn with_room<R>(
 }
 
 impl Post {
-    /// Whether the engine's thread can start it. A buffered send tells its caller at once whether the buffer
-    /// has space.
+    /// Whether the engine's thread can start it. A buffered send must report at once whether the buffer has
+    /// space.
     pub(crate) fn can_be_commanded(&self) -> bool {
         !matches!(self, Self::Send { mode: SendMode::Buffered, .. })
     }
 
-    /// How it ends where there is nobody to talk to.
+    /// Its completion if there is no peer.
     pub(crate) fn without_peer(&self) -> Option<Completion> {
         match self {
             Self::Send { dest: PROC_NULL, .. } => Some(Completion::EMPTY),

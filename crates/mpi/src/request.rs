@@ -1,5 +1,5 @@
-//! What is behind an `MPI_Request`: a request of the core, named by the handle itself, or an object of ours
-//! in a table.
+//! The object of an `MPI_Request`: a request of the core, named by the handle itself, or an object of ours in
+//! a table.
 
 use crate::abi::*;
 use crate::comm::{Comm, Shape};
@@ -31,7 +31,7 @@ const CORE: usize = 0b11;
 
 /// A request of the user that is more, or less, than one of the core.
 pub(crate) struct Request {
-    /// What goes on.
+    /// The operation.
     pub(crate) what: What,
     /// Whose error handler hears of its errors.
     pub(crate) comm: MPI_Comm,
@@ -110,13 +110,13 @@ pub(crate) struct General {
     pub(crate) is_freed: bool,
 }
 
-/// What testing a request came to.
+/// Result of testing a request.
 pub(crate) enum Tested {
     /// It goes on.
     Going,
     /// It is over. The handle is null from now on, unless `keeps` (a persistent request).
     Over { completion: Completion, keeps: bool },
-    /// It is a generalized request that is over: its user's functions are to be called, without locks.
+    /// It is a complete generalized request: the caller calls its user's functions, without locks.
     GeneralOver(Box<General>),
     /// It is null or an inactive persistent request: nothing to wait for.
     Nothing,
@@ -153,7 +153,7 @@ pub(crate) struct Persistent {
     comm: CommId,
     /// By which the runs of a persistent operation match those at the other processes.
     id: Option<CollectiveId>,
-    /// What its schedule works on in place of data with gaps.
+    /// The buffers that its schedule uses in place of data with gaps.
     staging: Staging,
     /// The run under way; none while inactive.
     running: Option<Half>,
@@ -529,7 +529,7 @@ pub(crate) fn check(completion: &Completion, comm: MPI_Comm) -> Result<(), Fault
         None => Ok(()),
         Some(error) => {
             let fault = Fault::from(error);
-            // Of files, it is raised on the file.
+            // An error of a file operation is raised on the file.
             Err(if fault.object().is_some() { fault } else { fault.on(comm) })
         }
     }
@@ -561,7 +561,7 @@ impl General {
         Ok(())
     }
 
-    /// Tells the user that the operation is to be cancelled.
+    /// Calls the user's cancel function.
     pub(crate) fn cancel(self) -> Result<(), Fault> {
         if self.cancel.0 == 0 {
             return Ok(());
@@ -596,7 +596,7 @@ fn user_result(code: c_int) -> Result<(), Fault> {
 pub(crate) enum Looked {
     /// How it ended, if it has.
     Core(Option<Completion>),
-    /// A generalized request that is over: its user's function is to be asked, without locks.
+    /// A complete generalized request: the caller calls its user's query function, without locks.
     General(General),
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Of what an operation leaves its result in; in place it also reads it.
+    /// For an operation's result buffer; in place the operation also reads it.
     pub(crate) fn of_result(is_in_place: bool) -> Self {
         if is_in_place { Self::InOut } else { Self::Out }
     }
@@ -109,7 +109,7 @@ impl Staging {
         if check::is_on() {
             self.note(count, datatype, name)?;
         }
-        // Of pairs the padding goes along.
+        // Pairs include their padding.
         if let Some(basic) = datatype::basic(datatype) {
             return message::elements(memory, count, basic.extent_bytes, name);
         }

@@ -22,8 +22,8 @@ use crate::{lock, phase};
 use ayatori_core::ids::{CommId, ProcessId, RequestId};
 use ayatori_core::request::{Completion, Posted, Status};
 
-/// What exists while MPI runs. The parts belong to their chapters' modules; here is what needs several of
-/// them.
+/// The state while MPI runs. The parts belong to their chapters' modules; this module has the code that needs
+/// several of them.
 pub(crate) struct Process {
     /// Communicators.
     pub(crate) comms: Table<MPI_Comm, Comm>,
@@ -33,7 +33,7 @@ pub(crate) struct Process {
     pub(crate) requests: Requests,
     /// Messages held by matched probes.
     pub(crate) messages: Table<MPI_Message, Message>,
-    /// What moves messages.
+    /// The message engine.
     pub(crate) engine: Engine,
     id: ProcessId,
     world: WorldName,
@@ -85,12 +85,12 @@ impl Process {
         self.requests.prepare();
     }
 
-    /// What this world is called among others.
+    /// This world's name among others.
     pub(crate) fn world(&self) -> WorldName {
         self.world
     }
 
-    /// The port of those who have started this process, once.
+    /// The port of this process' parents, once.
     pub(crate) fn take_parent(&mut self) -> Option<String> {
         self.parent.take()
     }

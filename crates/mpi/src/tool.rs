@@ -1,9 +1,9 @@
 //! What the tool interface shows (MPI-5.0 §15.3): control variables, performance variables, categories, and
 //! the handles and sessions in use. Usable before the start of MPI and after its end.
 //!
-//! Control variables are the settings that the environment gives; who makes progress can be written, too.
-//! Performance variables are what the engine counts. All performance variables count without pause and
-//! concern no object. There are no events.
+//! Control variables are the settings that the environment gives; the progress mode can be written, too.
+//! Performance variables are the engine's counters. All performance variables count without pause and belong
+//! to no object. There are no events.
 
 use crate::abi::*;
 use crate::lock::locked;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Mutex, OnceLock};
 
-/// What goes wrong in the tool interface: a class of its own, and no error handler.
+/// Result of the tool interface: errors have classes of their own, and no error handler.
 pub(crate) type Outcome<T = ()> = Result<T, c_int>;
 
 /// Where variables belong.
@@ -151,7 +151,7 @@ pub(crate) fn performances_of(category: usize) -> Vec<c_int> {
     if category == MESSAGES { (0..PERFORMANCES.len() as c_int).collect() } else { Vec::new() }
 }
 
-/// What tools have open.
+/// Objects that tools have open.
 pub(crate) struct Tools {
     /// Calls of `MPI_T_init_thread` without their `MPI_T_finalize`.
     users_count: u32,

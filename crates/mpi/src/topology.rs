@@ -1,5 +1,5 @@
-//! Virtual topologies (MPI-5.0 §8): who is whose neighbour. What is here is pure; a communicator keeps its
-//! topology (`comm.rs`), its duplicates share it.
+//! Virtual topologies (MPI-5.0 §8): the neighbours of each process. This module is pure; a communicator keeps
+//! its topology (`comm.rs`), its duplicates share it.
 
 mod cartesian;
 mod dimensions;
@@ -82,8 +82,8 @@ impl Topology {
         let (sources, destinations) = match self {
             Self::Cartesian(grid) => {
                 let neighbors = grid.neighbors(rank);
-                // What goes down in a dimension comes from above. Only where a dimension has one or two
-                // processes around are both neighbours the same, so that the order matters.
+                // A block sent down in a dimension is received from above. Only in a periodic dimension of
+                // one or two processes are both neighbours the same, so that the order matters.
                 let matching = (0..neighbors.len()).map(|index| index ^ 1).collect();
                 return Neighborhood { sources: neighbors.clone(), destinations: neighbors, matching };
             }

@@ -1,9 +1,9 @@
-//! What this process is doing and what it waits for, for those who ask (`ayatori why`).
+//! This process' current call and what it waits for, for inquiries (`ayatori why`).
 //!
 //! Every call writes which function it is, by `boundary::enter`, into words that the launcher can see
-//! (`devices::shm::CallWords`). What a call waits for is put together only when somebody asks: a call that is
-//! about to sleep, or has just woken, looks at one word and then answers with a [`Snapshot`]; so do some
-//! calls on their way in. Who computes answers nothing: its words say so.
+//! (`devices::shm::CallWords`). The reason of a wait is collected only on an inquiry: a call that is about to
+//! sleep, or has just woken, reads one word and then answers with a [`Snapshot`]; so do some calls on entry.
+//! A process that computes does not answer: its words show that.
 //!
 //! With `MPI_THREAD_MULTIPLE` each waiting thread adds its part to the answer.
 
@@ -26,7 +26,7 @@ use ayatori_devices::shm::Holder;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Somebody asks, and this process is on its way into a call.
+/// An inquiry has come, and this process enters a call.
 #[cold]
 #[inline(never)]
 fn on_entry() {
@@ -46,7 +46,7 @@ pub(crate) enum Waits {
     Direct,
     /// One request of the core.
     Request(RequestId),
-    /// What is left of two operations.
+    /// The rest of two operations.
     Both(Half, Half),
     /// An operation that the engine's thread has.
     Remote(MPI_Request),
@@ -67,7 +67,7 @@ pub(crate) enum Waits {
 /// Since when a call sleeps: none before it first does.
 pub(crate) type Asleep = Option<Instant>;
 
-/// Answers if somebody asks.
+/// Answers an inquiry, if there is one.
 #[inline]
 pub(crate) fn answer_if_asked(process: &mut Process, waits: Waits, asleep: Asleep) {
     if words().is_asked() {
@@ -98,7 +98,7 @@ pub(crate) fn answer(process: &mut Process, waits: Waits, asleep: Asleep) {
     let mut told = Snapshot { state, blocked: parts.1.clone(), is_threaded, rail_names: Vec::new() };
     let mut bytes = told.to_bytes();
     if bytes.len() > SNAPSHOT_BYTES_MAX {
-        // What it waits for counts more than what it has.
+        // The reason of the wait matters more than the state.
         told.state.links.clear();
         told.state.held.clear();
         told.state.comms.truncate(1);
@@ -147,10 +147,10 @@ fn blocked(process: &mut Process, waits: Waits, asleep: Asleep, is_threaded: boo
     Blocked { thread, call: call.to_owned(), waited_ms, is_any, needs }
 }
 
-/// How many requests of an array are told of.
+/// Maximum number of requests of an array that are reported.
 const NEEDS_MAX: usize = 256;
 
-/// What those requests of an array need that are not over.
+/// Needs of the incomplete requests of an array.
 fn needs_of(process: &mut Process, requests: InOut<MPI_Request>, count: usize) -> Vec<Need> {
     let handles = (0..count).filter_map(|at| requests.get_at("array_of_requests", at).ok());
     let needs = handles.map(|handle| need_of_request(process, handle));
@@ -161,12 +161,12 @@ fn need_of_half(process: &mut Process, half: Half) -> Need {
     match half {
         Half::Over(_) => Need::Nothing,
         Half::Going(id) => process.engine().core.need(id),
-        // It is told of with its request.
+        // It is reported with its request.
         Half::Remote => Need::Nothing,
     }
 }
 
-/// What an operation needs that the engine's thread has.
+/// Needs of an operation that the engine's thread has.
 fn need_remote(process: &mut Process, handle: MPI_Request) -> Need {
     if let Some(id) = process.remote_id(handle) {
         return process.engine().core.need(id);
@@ -299,7 +299,7 @@ const fn answers_on_entry(call: u32) -> bool {
     polls || waits
 }
 
-/// What kind of call waits so, where the words may be another thread's.
+/// The kind of call that waits so, because the words may be another thread's.
 fn kind_of_call(waits: Waits, needs: &[Need]) -> &'static str {
     match (waits, needs) {
         (Waits::Direct | Waits::Request(_) | Waits::Remote(_), [Need::Message(_)]) => "MPI_Recv",

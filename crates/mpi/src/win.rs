@@ -1,6 +1,6 @@
-//! Windows at this side of the boundary: what hangs on a handle, and which epochs are open (MPI-5.0 §12).
-//! What is done to memory is the core's (`ayatori_core::rma`), except where all members share it: then calls
-//! access it themselves.
+//! Windows at this side of the boundary: the state of a handle, and the open epochs (MPI-5.0 §12). The core
+//! accesses the memory (`ayatori_core::rma`), except if all members share it: then calls access it
+//! themselves.
 
 use crate::abi::*;
 use crate::attribute::Attributes;
@@ -22,8 +22,8 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 static TABLE: Elided<Table<MPI_Win, Win>> = Elided::new(Table::new());
 
-/// The windows of the running process, locked. After the process, where both are: who has this does not lock
-/// that.
+/// The windows of the running process, locked. If both are locked, after the process: a holder of this does
+/// not lock the process.
 pub(crate) fn table() -> Result<Guard<'static, Table<MPI_Win, Win>>, Fault> {
     phase::check_running()?;
     Ok(TABLE.lock())
@@ -49,7 +49,7 @@ pub(crate) struct Win {
     pub(crate) attributes: Attributes,
     /// The hints in use.
     pub(crate) info: Info,
-    /// Its communicator, which nobody else uses.
+    /// Its private communicator.
     pub(crate) comm: CommId,
     /// The core's name of it.
     pub(crate) id: WindowId,
@@ -71,7 +71,7 @@ pub(crate) struct Win {
     pub(crate) has_stored: bool,
     /// Which epochs are open.
     pub(crate) epochs: Epochs,
-    /// What is attached to a dynamic window: addresses and lengths.
+    /// Memory attached to a dynamic window: addresses and lengths.
     pub(crate) attached: Vec<(usize, usize)>,
     /// The values of predefined attributes, whose addresses users get.
     pub(crate) values: Box<Values>,
@@ -113,7 +113,7 @@ pub(crate) struct Epochs {
     started: Option<Vec<Rank>>,
     /// The origins of `MPI_Win_post`.
     posted: Option<Vec<Rank>>,
-    /// What is held at locked targets, by rank; as long as the highest rank that was ever locked.
+    /// Locks held at targets, by rank; as long as the highest rank ever locked.
     locked: Vec<Option<Held>>,
     /// Locked targets.
     locked_count: usize,
@@ -236,7 +236,7 @@ impl Epochs {
         Ok(())
     }
 
-    /// Whom `MPI_Win_wait` and `MPI_Win_test` wait for.
+    /// The ranks that `MPI_Win_wait` and `MPI_Win_test` wait for.
     pub(crate) fn posted(&self) -> Result<Vec<Rank>, Fault> {
         self.posted.clone().ok_or_else(|| wrong(format_args!("MPI_Win_post was not called")))
     }
@@ -341,7 +341,7 @@ pub(crate) struct Target {
 
 /// The memory of an operation in shared memory.
 pub(crate) struct Direct {
-    /// What is shared.
+    /// The shared memory.
     pub(crate) memory: Arc<SharedMemory>,
     /// The elements.
     pub(crate) elements: Sink,
@@ -416,7 +416,7 @@ impl Win {
         if !is_open || !self.passes_engine_by() {
             return false;
         }
-        // Where only stores before loads change their order, nothing but them has to be looked after.
+        // On x86-64 only stores before loads are reordered, so only stores need the fence.
         let is_fence_due = self.has_stored || !cfg!(target_arch = "x86_64");
         self.has_stored = false;
         if is_fence_due {
@@ -478,8 +478,8 @@ impl Win {
         }
     }
 
-    /// The process whose memory an operation on so many bytes works at, and their address there. `None`:
-    /// nobody may reach it so, it is this process, or something is wrong.
+    /// The process whose memory an operation on so many bytes works at, and their address there. `None`: the
+    /// memory is not accessible so, the target is this process, or an argument is wrong.
     pub(crate) fn address_part(
         &mut self,
         rank: c_int,

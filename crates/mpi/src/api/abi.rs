@@ -56,7 +56,7 @@ api! {
         crate::info::give(sizes, "info", info)
     }
 
-    /// MPI_INFO_NULL while nobody has set it.
+    /// MPI_INFO_NULL until it is set.
     fn MPI_Abi_get_fortran_info(info: Out<MPI_Info>) {
         let set = fortran().info.clone();
         match set {
@@ -76,7 +76,7 @@ api! {
         Ok(())
     }
 
-    /// `is_set` is false while nobody has set them.
+    /// `is_set` is false until they are set.
     fn MPI_Abi_get_fortran_booleans(
         logical_size: c_int,
         logical_true: *mut c_void,

@@ -55,7 +55,7 @@ fn predefined_of(win: MPI_Win, keyval: c_int) -> Result<Option<UserPointer>, Fau
     })))
 }
 
-/// What attributes hang on.
+/// An object with attributes.
 #[derive(Clone, Copy)]
 enum Holder {
     Comm(MPI_Comm),
@@ -103,7 +103,7 @@ impl Holder {
     }
 
     fn set(self, keyval: c_int, value: *mut c_void) -> Result<(), Fault> {
-        // The object before the key, so that a bad handle is what is told first.
+        // The object before the key, so that a bad handle is reported first.
         self.with(|_| ())?;
         keyvals().check(self.kind(), keyval)?;
         if let Some(old) = self.with(|attributes| attributes.take(keyval))? {

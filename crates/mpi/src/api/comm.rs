@@ -58,7 +58,7 @@ impl Heritage {
         Ok(Self { parent, attributes: copy_all(parent.0, &list)?, hints, topology })
     }
 
-    /// Of one with other members: the error handler only.
+    /// From a parent with other members: the error handler only.
     fn of_part(parent: MPI_Comm) -> Self {
         Self { parent, attributes: Attributes::default(), hints: Hints::default(), topology: None }
     }
@@ -157,8 +157,8 @@ fn iduplicate(
     request.set("request", handle)
 }
 
-/// Waits for a communicator of other members than its parent. Its handle, or the null handle for those who
-/// are not in it.
+/// Waits for a communicator of other members than its parent. Returns its handle, or the null handle at
+/// processes that are not in it.
 pub(super) fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> Result<MPI_Comm, Fault> {
     let Some((id, posted)) = started else { return Ok(MPI_COMM_NULL) };
     finish_making(posted, comm)?;
@@ -181,8 +181,8 @@ pub(super) fn begin_part(
     Ok((made, process.table_request(What::Making(Box::new(making)), comm)?))
 }
 
-/// A communicator of `group`, part of the members of `comm`, all of whom call. The null handle for those who
-/// are not in it.
+/// A communicator of `group`, part of the members of `comm`, all of which call. The null handle at processes
+/// that are not in it.
 pub(crate) fn create(comm: MPI_Comm, group: &Group) -> Result<MPI_Comm, Fault> {
     let started = {
         let mut process = process()?;
@@ -211,7 +211,7 @@ fn share_room(id: CommId, comm: MPI_Comm) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Communicators of those that give the same color. The null handle for those who give none.
+/// Communicators of the processes with the same color. The null handle at processes without a color.
 pub(crate) fn split(comm: MPI_Comm, color: Option<u32>, key: c_int) -> Result<MPI_Comm, Fault> {
     let started = {
         let mut process = process()?;
@@ -264,7 +264,7 @@ pub(super) fn free(handle: MPI_Comm) -> Result<(), Fault> {
         return Err(bad(handle, "comm"));
     }
     let attributes = std::mem::take(&mut process()?.comms.get_mut(handle, "comm")?.attributes);
-    // What was sent from it is to leave: the program has its memory back when this returns.
+    // Messages in the buffer must leave: the program owns its memory again when this returns.
     super::buffered::detach(handle)?;
     delete_all(handle.0, attributes).map_err(|fault| fault.on(handle))?;
     let mut process = process()?;
@@ -326,14 +326,14 @@ api! {
         newcomm.set("newcomm", finish_part(comm, started)?)
     }
 
-    /// MPI-5.0 §7.4.2. Of an intercommunicator those with one color in both groups get one.
+    /// MPI-5.0 §7.4.2. In an intercommunicator the processes of both groups with the same color get one.
     fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
         newcomm.set("newcomm", split(comm, self::color(color)?, key)?)
     }
 
-    /// Processes of one host share its memory. No hardware below that is told apart, so a split guided by any
-    /// other resource gives nothing, and an unguided one, which must give proper subsets, neither (MPI-5.0
-    /// §7.4.2).
+    /// Processes of one host share its memory. No hardware below that is distinguished, so a split guided by
+    /// any other resource gives the null handle, and so does an unguided one, which must give proper subsets
+    /// (MPI-5.0 §7.4.2).
     fn MPI_Comm_split_type(
         comm: MPI_Comm,
         split_type: c_int,
@@ -371,7 +371,7 @@ api! {
         rank.set("rank", own as c_int)
     }
 
-    /// Two handles of one communicator are identical, the same members in the same order congruent. Of
+    /// Two handles of one communicator are identical, the same members in the same order congruent. For
     /// intercommunicators both groups are compared.
     fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {
         let process = process()?;

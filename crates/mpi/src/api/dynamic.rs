@@ -68,7 +68,7 @@ fn join(
     newcomm.set("newcomm", make(comm, root, &others)?)
 }
 
-/// What `MPI_Init` does last in a process that others have started: it meets them.
+/// The last step of `MPI_Init` in a spawned process: it connects to its parents.
 pub(crate) fn join_parent() -> Result<(), Fault> {
     let Some(name) = process()?.take_parent() else { return Ok(()) };
     let root = 0;
@@ -108,8 +108,8 @@ fn start(
 }
 
 api! {
-    /// The intercommunicator with those who have started this process, or the null handle: also once it is
-    /// freed or disconnected.
+    /// The intercommunicator with the parents of this process, or the null handle, also once it is freed or
+    /// disconnected.
     fn MPI_Comm_get_parent(parent: Out<MPI_Comm>) {
         drop(process()?);
         parent.set("parent", self::parent())
@@ -163,7 +163,7 @@ api! {
         })
     }
 
-    /// The name is the process' own; whoever is told it may call. It is as secret as a password.
+    /// The name is the process' own; a process that knows it may connect. It is as secret as a password.
     fn MPI_Open_port(info: MPI_Info, port_name: OutText) {
         drop(process()?);
         check_info(info)?;
@@ -246,8 +246,8 @@ api! {
         port_name.set("port_name", port.as_bytes(), MPI_MAX_PORT_NAME as usize).map(|_| ())
     }
 
-    /// All members call. What was sent has been received when it returns, so members that share nothing else
-    /// may go their ways.
+    /// All members call. All messages sent have been received when it returns, so members that share nothing
+    /// else are then independent.
     fn MPI_Comm_disconnect(comm: InOut<MPI_Comm>) {
         let handle = comm.get("comm")?;
         if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
@@ -262,7 +262,7 @@ api! {
     }
 }
 
-/// Any info object will do, but one it has to be.
+/// Any info object is valid, but it must be one.
 fn check_info(info: MPI_Info) -> Result<(), Fault> {
     if info == MPI_INFO_NULL { Ok(()) } else { crate::info::with(info, |_| Ok(())) }
 }

@@ -21,8 +21,8 @@ fn monotonic_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// What memory for communication is aligned to unless an info key asks for more: a cache line, and enough for
-/// every vector instruction.
+/// Alignment of memory for communication unless an info key asks for more: a cache line, and enough for every
+/// vector instruction.
 const ALIGNMENT_BYTES: usize = 64;
 
 /// The alignment an info object asks for by `mpi_minimum_memory_alignment`.

@@ -1,4 +1,4 @@
-//! What this library offers beyond the standard: `include/mpi-ext.h`. Prefix `MPIX_`, as is the custom.
+//! Extensions beyond the standard: `include/mpi-ext.h`. Prefix `MPIX_`, as is the custom.
 
 use crate::abi::*;
 use crate::api::p2p;
@@ -11,14 +11,14 @@ use ayatori_core::device::Gap;
 use std::ffi::{c_double, c_int, c_void};
 
 api! {
-    /// Who makes progress from now on, and what came of it: alone in the job, or without the kernel's help,
-    /// the mode stays `MPIX_PROGRESS_INLINE`. Local, to be called by one thread while no other calls MPI.
+    /// Sets the progress mode and returns the one in force: in a job of one process, or without the kernel's
+    /// help, it stays `MPIX_PROGRESS_INLINE`. Local; one thread calls it while no other calls MPI.
     fn MPIX_Progress_set(mode: c_int, provided: Out<c_int>) {
         drop(process()?);
         let mode = Mode::from_number(mode)
             .ok_or_else(|| fault(MPI_ERR_ARG, format_args!("argument mode ({mode}) is not a progress mode")))?;
         let mode = helper::set_mode(mode);
-        // The end of a call tells the helper of work under way.
+        // The end of a call notifies the helper of work under way.
         drop(process()?);
         provided.set("provided", mode.number())
     }
@@ -29,7 +29,7 @@ api! {
         p2p::isend_paced((buf, count, datatype), (dest, tag, comm), gap, request)
     }
 
-    /// Who makes progress. Local.
+    /// The progress mode in force. Local.
     fn MPIX_Progress_get(mode: Out<c_int>) {
         drop(process()?);
         mode.set("mode", mode::mode().number())

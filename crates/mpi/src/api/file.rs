@@ -50,7 +50,7 @@ api! {
         fh.set("fh", opened.map_err(|fault| fault.on(MPI_FILE_NULL))?)
     }
 
-    /// MPI-5.0 §14.2.2. Collective. What was written is stored.
+    /// MPI-5.0 §14.2.2. Collective. All written data is stored.
     fn MPI_File_close(fh: InOut<MPI_File>) {
         let handle = fh.get("fh")?;
         file::close(handle).map_err(|fault| match fault.object() {

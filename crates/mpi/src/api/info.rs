@@ -12,7 +12,7 @@ api! {
         give(Info::default(), "info", info)
     }
 
-    /// What MPI_INFO_ENV would hold in a process started with these arguments.
+    /// The content of MPI_INFO_ENV in a process started with these arguments.
     fn MPI_Info_create_env(argc: c_int, argv: InOut<*mut c_char>, info: Out<MPI_Info>) {
         let mut made = Info::environment();
         let mut words = Vec::new();

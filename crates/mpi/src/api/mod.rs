@@ -39,7 +39,7 @@ mod forms {
     include!(concat!(env!("OUT_DIR"), "/forms.rs"));
 }
 
-/// Functions that nobody wrote yet; build.rs writes this.
+/// Functions that are not implemented; build.rs writes this.
 mod stubs {
     #![allow(unused_variables, unused_imports, reason = "a stub looks at nothing")]
     use crate::abi::*;

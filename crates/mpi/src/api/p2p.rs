@@ -70,7 +70,7 @@ impl Send {
         Self { from, datatype, to, mode }
     }
 
-    /// What is to be sent, checked. `name` is what the standard calls the memory.
+    /// The message to send, checked. `name` is the standard's name of the memory.
     #[inline(always)]
     fn post(self, process: &Process, name: &str) -> Result<Post, Fault> {
         let comm = process.comms.get(self.to.comm, "comm")?;
@@ -113,7 +113,7 @@ impl Receive {
         Self { into, datatype, from }
     }
 
-    /// What is to be received, checked.
+    /// The receive, checked.
     #[inline(always)]
     fn post(self, process: &Process, name: &str) -> Result<Post, Fault> {
         let comm = process.comms.get(self.from.comm, "comm")?;
@@ -143,7 +143,7 @@ impl Receive {
         Ok(Some(id?))
     }
 
-    /// Receives with nobody else calling. How it ended is the core's `direct_completion`.
+    /// Receives while no other thread calls. The core's `direct_completion` is the result.
     #[inline(always)]
     fn wait_alone(self, process: &mut Process) -> Result<(), Fault> {
         let Some(buffer) = message::plain(self.into.buf, self.into.count, self.datatype) else {

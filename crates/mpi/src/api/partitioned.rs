@@ -114,7 +114,7 @@ fn ready(request: MPI_Request, parts: impl IntoIterator<Item = Result<c_int, Fau
     Ok(())
 }
 
-/// What is wrong with a call for a partition.
+/// The error of a call for a partition.
 #[cold]
 fn wrong_part(error: ayatori_core::Error, part: c_int, which: &str) -> Fault {
     match error {
@@ -209,7 +209,7 @@ api! {
         ready(request, (0..length as usize).map(|at| array_of_partitions.get_at("array_of_partitions", at)))
     }
 
-    /// Of a null or inactive request all has arrived.
+    /// A null or inactive request counts as arrived.
     fn MPI_Parrived(request: MPI_Request, partition: c_int, flag: Out<c_int>) {
         if request == MPI_REQUEST_NULL {
             return flag.set("flag", 1);

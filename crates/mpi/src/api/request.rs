@@ -354,7 +354,7 @@ fn wait_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status
 /// Waits for request `at` of an array of `count`. `None`: it goes on, and one behind it has failed.
 fn wait_among(requests: InOut<MPI_Request>, (at, count): (usize, usize)) -> Result<Option<Found>, Fault> {
     let handle = requests.get_at("request", at)?;
-    // What is over already needs no round of progress.
+    // A request that is already complete needs no round of progress.
     let first = look(&mut *process()?, handle, "request")?;
     if first.is_some() {
         return Ok(first);
@@ -642,7 +642,7 @@ api! {
     }
 }
 
-/// Gives a request up. A generalized one that is over comes back: its free function is to be called,
+/// Releases a request. Returns a generalized one that is complete: the caller calls its free function,
 /// unlocked.
 fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
     let mut process = process()?;
@@ -676,10 +676,10 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
                     process.engine().core.free(id)?;
                 }
             }
-            // Still being sent from; a few bytes for a call that nobody makes.
+            // The send still uses it; the leak is a few bytes in a rare call.
             std::mem::forget(kept);
         }
-        // What goes on keeps what it needs.
+        // An operation that goes on keeps the memory it needs.
         What::Sent | What::Flush(_) | What::File(_) => {}
         What::Collective(persistent) if persistent.is_inactive() => {}
         What::Collective(_) | What::Making(_) => {
@@ -693,7 +693,7 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
     Ok(None)
 }
 
-/// Cancels a request. A generalized one comes back: its cancel function is to be called, unlocked.
+/// Cancels a request. Returns a generalized one: the caller calls its cancel function, unlocked.
 fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
     let mut process = process()?;
     let process = &mut *process;

@@ -50,7 +50,7 @@ fn give(posted: Posted, request: Wanted) -> Result<(), Fault> {
     request.set("request", handle)
 }
 
-/// Hands out that an operation is over, or that nobody has to wait for it.
+/// Returns the request of an operation that is complete or needs no wait.
 #[inline(always)]
 fn over(request: Wanted) -> Result<(), Fault> {
     request.map_or(Ok(()), |request| request.set("request", SENT))
@@ -122,7 +122,7 @@ fn check_lengths(origin_bytes: usize, target: &Target) -> Result<(), Fault> {
 /// The operation of an accumulate and the basic type of its elements.
 fn operation(op: MPI_Op, ty: &Type, is_empty: bool) -> Result<(Operation, Predefined), Fault> {
     let Some(operation) = op::predefined(op) else {
-        // A bad handle is told as that.
+        // A bad handle is reported as such.
         op::is_commutative(op)?;
         return Err(fault(MPI_ERR_OP, format_args!("argument op is not a predefined operation")));
     };

@@ -64,7 +64,7 @@ fn members(name: &[u8]) -> Result<Group, Fault> {
     }
 }
 
-/// The name that tells concurrent calls apart.
+/// The name that distinguishes concurrent calls.
 fn string_tag<'a>(tag: Text) -> Result<&'a [u8], Fault> {
     let text = tag.get("stringtag")?;
     if text.len() < MPI_MAX_STRINGTAG_LEN as usize {
@@ -109,8 +109,8 @@ api! {
         session.set("session", handle)
     }
 
-    /// What was made of its groups stays usable as long as another session, or the world, is. After the last
-    /// one messages leave, and MPI ends with the program, so that another session may begin.
+    /// Objects made of its groups stay usable as long as another session or the world exists. After the last
+    /// one pending messages leave, and MPI itself ends with the program, so that another session may begin.
     fn MPI_Session_finalize(session: InOut<MPI_Session>) {
         let handle = session.get("session")?;
         super::buffered::detach_session(handle)?;

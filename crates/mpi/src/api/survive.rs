@@ -44,8 +44,8 @@ fn acknowledge(comm: MPI_Comm, count: usize) -> Result<usize, Fault> {
 }
 
 api! {
-    /// Not collective. What is under way on the communicator, and what is begun later, fails at all members
-    /// with `MPIX_ERR_REVOKED`.
+    /// Not collective. Operations on the communicator, pending and later ones, fail at all members with
+    /// `MPIX_ERR_REVOKED`.
     fn MPIX_Comm_revoke(comm: MPI_Comm) on comm {
         let mut process = process()?;
         let id = process.comms.get(comm, "comm")?.id();

@@ -74,8 +74,8 @@ fn performance_of(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Out
     })
 }
 
-/// What all answer who want to change a performance variable: `code`, if the handle is good. All handles of a
-/// session together have none that it concerns.
+/// The answer to every attempt to change a performance variable: `code`, if the handle is good.
+/// `MPI_T_PVAR_ALL_HANDLES` names no variable that can change.
 fn refuse(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, code: c_int) -> Outcome {
     if handle == MPI_T_PVAR_ALL_HANDLES {
         let is_open = with(|tools| Ok(tools.sessions.contains_key(&session.0)))?;
@@ -111,7 +111,7 @@ fn write_control(index: usize, buf: *const c_void) -> Outcome {
         return Err(MPI_T_ERR_CVAR_SET_NOT_NOW);
     }
     let set = helper::set_mode(mode);
-    // The end of a call tells the helper of work under way.
+    // The end of a call notifies the helper of work under way.
     drop(process());
     if set == mode { Ok(()) } else { Err(MPI_T_ERR_CVAR_SET_NOT_NOW) }
 }

@@ -421,8 +421,8 @@ api! {
         rank_dest.set("rank_dest", at(i64::from(disp)))
     }
 
-    /// The place that `MPI_Cart_create` gives without reordering. Programs ask with a dimension of 0, the
-    /// quotient of a small number of processes: nobody belongs to that grid.
+    /// The place that `MPI_Cart_create` gives without reordering. Programs pass a dimension of 0, the
+    /// quotient of a small number of processes: no process belongs to that grid.
     fn MPI_Cart_map(
         comm: MPI_Comm,
         ndims: c_int,
@@ -603,7 +603,7 @@ api! {
         give_edges(&graph.destinations, maxoutdegree, (destinations, "destinations"), wanted(destweights))
     }
 
-    /// A process is on one host, which is all the hardware that is told apart (see `MPI_Comm_split_type`).
+    /// A process is on one host, the only hardware that is distinguished (see `MPI_Comm_split_type`).
     fn MPI_Get_hw_resource_info(hw_info: Out<MPI_Info>) {
         drop(process()?);
         let mut info = Info::default();

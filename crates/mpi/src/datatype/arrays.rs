@@ -70,7 +70,7 @@ fn keep(ty: &Type, dimensions: &[Kept], order: Order, made: Made) -> Result<Type
     ty.array(layout.resized(0, pitch)?, made)
 }
 
-/// `MPI_Type_create_subarray`: of each dimension its size, how many indices are kept, and from which on.
+/// `MPI_Type_create_subarray`: per dimension its size, the number of indices kept, and the first one.
 pub(crate) fn subarray(
     ty: &Type,
     dimensions: &[(MPI_Count, MPI_Count, MPI_Count)],

@@ -36,7 +36,7 @@ pub(crate) struct Made {
 pub(crate) type Block = (usize, isize);
 
 impl Made {
-    /// Of a predefined type.
+    /// For a predefined type.
     pub(crate) fn named() -> Self {
         Self { combiner: MPI_COMBINER_NAMED, ..Self::default() }
     }

@@ -25,9 +25,9 @@ use ayatori_core::process::OtherLeader;
 use ayatori_devices::tcp::Key;
 use std::ffi::c_int;
 
-/// What `MPI_Finalize` does in a process that is still connected to other worlds: it is collective over all
-/// of them (MPI-5.0 §11.2.2), and their `MPI_Comm_disconnect` is as good. Who shares no communicator any
-/// more, or has ended, is not waited for.
+/// The part of `MPI_Finalize` in a process that is still connected to other worlds: it is collective over all
+/// of them (MPI-5.0 §11.2.2), and their `MPI_Comm_disconnect` counts, too. It does not wait for processes
+/// that have ended or share no communicator any more.
 pub(crate) fn meet_connected() -> Result<(), Fault> {
     if !has_met_others() {
         return Ok(());
@@ -93,7 +93,7 @@ pub(crate) fn acquaint(comm: MPI_Comm, root: Rank, other: Option<OtherLeader>) -
     }
 }
 
-/// The two leaders, who have a communicator of their own meanwhile.
+/// The two leaders, which have a communicator of their own meanwhile.
 struct Pair {
     id: CommId,
     /// Whether this one's key is taken.
@@ -116,7 +116,7 @@ impl Pair {
         Ok(Self { id, is_first })
     }
 
-    /// Each tells the other its group. One that cannot tell has the other fail, too.
+    /// The leaders exchange their groups. If one cannot, the other fails, too.
     fn introduce(
         &self,
         leader: Rank,

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Mutex;
 
-/// What a member tells its leader: number, world, length, card.
+/// A member's message to its leader: number, world, length, card.
 const CARD_BYTES_MAX: usize = 1008;
 pub(super) const BLOCK_BYTES: usize = 16 + CARD_BYTES_MAX;
 
@@ -40,7 +40,7 @@ pub(crate) struct Others {
     pub(crate) name: [u8; TOKEN_BYTES],
 }
 
-/// What a leader tells its group: the key of connections, the name, the others.
+/// A leader's message to its group: the key of connections, the name, the others.
 pub(super) struct Found {
     pub(super) key: [u8; TOKEN_BYTES],
     pub(super) name: [u8; TOKEN_BYTES],
@@ -72,7 +72,7 @@ pub(crate) fn meet(comm: MPI_Comm, root: Rank, side: Option<Result<Side, Fault>>
         Some(Err(fault)) => (None, Vec::new(), Some(fault)),
     };
     let code = begin_fault.as_ref().map_or(MPI_SUCCESS, Fault::code);
-    // What is told of a meeting that has not begun is why.
+    // If the meeting has not begun, the leader tells its group the reason.
     let told = begin_fault.as_ref().map_or(found, |fault| fault.detail().as_bytes().to_vec());
     let [code, length] = circle.tell([code as u64, told.len() as u64])?;
     let told = circle.tell_bytes(told, length as usize)?;
@@ -111,7 +111,7 @@ pub(super) fn nonsense() -> Fault {
     fault(MPI_ERR_INTERN, format_args!("what is said of the other group cannot be read"))
 }
 
-/// What this process tells its leader of itself, ready to be called.
+/// This process' message to its leader; it then accepts connections.
 pub(super) fn own_block() -> Result<Vec<u8>, Fault> {
     let mut process = process()?;
     let (id, world) = (process.id(), process.world());
@@ -266,7 +266,7 @@ impl Found {
     }
 }
 
-/// The members of a communicator and their leader, who tell each other things.
+/// The members of a communicator and their leader, which exchange messages.
 pub(super) struct Circle {
     comm: MPI_Comm,
     root: Rank,

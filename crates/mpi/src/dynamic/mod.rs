@@ -1,13 +1,12 @@
 //! Groups that meet: processes that MPI starts, and jobs that connect (MPI-5.0 §11.8 to §11.10).
 //!
-//! Whatever brings two groups together, a port does: `MPI_Comm_spawn` opens one, the launcher tells its name
-//! to those it starts, and `MPI_Init` there calls it. The leaders exchange what is to be known of the members
-//! (core's `introduction`), each tells its group, and when all know all they make an inter-communicator as
-//! any two groups do (core's `icomm_inter_of_groups`).
+//! Two groups always connect through a port: `MPI_Comm_spawn` opens one, the launcher passes its name to the
+//! processes it starts, and their `MPI_Init` connects to it. The leaders exchange their groups' tables
+//! (core's `introduction`), each forwards the other's to its group, and then the groups make an
+//! inter-communicator as any two groups do (core's `icomm_inter_of_groups`).
 //!
-//! Processes of different worlds talk over TCP, also on one host; inside each world nothing changes. A
-//! process that first meets others gets the sockets for that then, so that it costs those nothing who never
-//! do.
+//! Processes of different worlds communicate over TCP, also on one host; inside each world nothing changes. A
+//! process opens the sockets for that at its first such connection, so other processes pay nothing.
 //!
 //! While a leader waits for the other one it makes progress itself and looks at its sockets at intervals.
 
@@ -28,7 +27,7 @@ use ayatori_core::ids::CommId;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The intercommunicator with those who have started this process; 0: none have, or it is gone.
+/// The intercommunicator with the parents of this process; 0: it has none, or it is freed.
 static PARENT: AtomicUsize = AtomicUsize::new(0);
 /// Others have started this process, and the launcher takes the two worlds for connected.
 static IS_CONNECTED: AtomicBool = AtomicBool::new(false);
@@ -36,7 +35,7 @@ static IS_CONNECTED: AtomicBool = AtomicBool::new(false);
 /// only.
 const APART_KEY: &str = ayatori_launch::environment::KEY_OF_APART;
 
-/// The intercommunicator with those who have started this process, or the null handle.
+/// The intercommunicator with the parents of this process, or the null handle.
 pub(crate) fn parent() -> MPI_Comm {
     match PARENT.load(Ordering::Acquire) {
         0 => MPI_COMM_NULL,
@@ -44,14 +43,14 @@ pub(crate) fn parent() -> MPI_Comm {
     }
 }
 
-/// Those who have started this process are met.
+/// Stores the intercommunicator with the parents.
 pub(crate) fn set_parent(comm: MPI_Comm) {
     PARENT.store(comm.0, Ordering::Release);
     IS_CONNECTED.store(true, Ordering::Release);
 }
 
-/// A communicator is gone. If it was the last one with a process of another world, the launcher is told: what
-/// ends the others does not end this world from now on (MPI-5.0 §11.10.4).
+/// A communicator is gone. If it was the last one with a process of another world, the launcher is told, and
+/// the end of the other world no longer ends this one (MPI-5.0 §11.10.4).
 pub(crate) fn forget(comm: MPI_Comm) -> Result<(), Fault> {
     let _ = PARENT.compare_exchange(comm.0, 0, Ordering::AcqRel, Ordering::Relaxed);
     if !IS_CONNECTED.load(Ordering::Relaxed) {

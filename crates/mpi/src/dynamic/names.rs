@@ -1,4 +1,4 @@
-//! The name service: where services are, told by the launcher (MPI-5.0 §11.9.4).
+//! The name service: the launcher answers where services are (MPI-5.0 §11.9.4).
 
 use crate::abi::*;
 use crate::fault::{Fault, fault};

@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-/// An open port. Who has it can accept at it, even while another closes it.
+/// An open port. A holder of the handle can accept at it, even while another thread closes it.
 pub(crate) type PortHandle = Arc<Mutex<Port>>;
 
 /// Which side of a port the leader is on.
@@ -44,7 +44,7 @@ pub(crate) fn open() -> Result<String, Fault> {
     Ok(name)
 }
 
-/// Closes a port: who calls it from now on finds nobody.
+/// Closes a port: later callers find no listener.
 pub(crate) fn close(name: &[u8]) -> Result<(), Fault> {
     let text = std::str::from_utf8(name).ok();
     let closed = text.and_then(|name| locked(&PORTS).remove(name));
@@ -73,16 +73,16 @@ pub(crate) fn to_connect(name: &[u8]) -> Result<Side, Fault> {
     })
 }
 
-/// Whether somebody has called.
+/// The stream of a caller, if one has connected.
 pub(super) fn look(port: &PortHandle) -> Result<Option<Stream>, Fault> {
     Ok(locked(port).accept())
 }
 
-/// What each end of a joined socket says: the name of a port of its own, filled up with zeros.
+/// The message of each end of a joined socket: the name of a port of its own, padded with zeros.
 const WORD_BYTES: usize = NAME_BYTES_MAX + 1;
 
-/// Who is at the other end of a connected socket of the user's (`MPI_Comm_join`): the end whose port has the
-/// lower name accepts. The socket is as it was, when both are done.
+/// Finds the process at the other end of a connected socket of the user's (`MPI_Comm_join`): the end whose
+/// port has the lower name accepts. The socket is unchanged when both are done.
 pub(crate) fn over_socket(fd: c_int) -> Result<Side, Fault> {
     if fd < 0 {
         return Err(fault(MPI_ERR_ARG, format_args!("argument fd ({fd}) is no socket")));

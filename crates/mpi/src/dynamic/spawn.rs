@@ -1,4 +1,4 @@
-//! What `MPI_Comm_spawn` asks the launcher for.
+//! Requests of `MPI_Comm_spawn` to the launcher.
 
 use super::ports::{self, Side};
 use crate::abi::*;
@@ -9,10 +9,10 @@ use crate::runtime::launch::PARENT_KEY;
 use ayatori_launch::pmi::spawn::Part;
 use std::ffi::{c_char, c_int};
 
-/// The info keys that the launcher is told of (MPI-5.0 §11.8.4). `soft` and `arch` are ignored.
+/// The info keys that are passed to the launcher (MPI-5.0 §11.8.4). `soft` and `arch` are ignored.
 const KEYS: [&str; 4] = ["wdir", "path", "host", "file"];
 
-/// What a command is to be, from what the caller has given.
+/// A command's part of the request, from the caller's arguments.
 pub(crate) fn part(
     command: Text,
     argv: In<*mut c_char>,

@@ -13,8 +13,8 @@
 //! | other pieces | any | each as above |
 //!
 //! A write by windows also writes the holes between its pieces, so it locks the window, reads it, and writes
-//! it. That is right only if all who write lock: the processes that opened a file agree on it when they set
-//! the view (`sieves`).
+//! it. That is right only if all writers lock: the processes that opened a file agree on it when they set the
+//! view (`sieves`).
 
 use super::sys::{Errno, Fd, Lock, Scratch, Way};
 use super::view::View;
@@ -61,13 +61,13 @@ impl Store {
     /// Locks a range.
     pub(crate) fn lock(&self, range: (u64, u64), lock: Lock) -> Result<Locked<'_>, Errno> {
         let turn = locked(&self.turns);
-        // What cannot be read cannot be locked for reading.
+        // A file that cannot be read cannot be locked for reading.
         let lock = if self.is_readable { lock } else { Lock::Exclusive };
         self.fd.lock(range, lock)?;
         Ok(Locked { of: self, range, _turn: turn })
     }
 
-    /// Something has been or is to be written.
+    /// Data has been written, or will be.
     pub(crate) fn touch(&self) {
         self.is_dirty.store(true, Ordering::Release);
     }
@@ -100,7 +100,7 @@ impl Drop for Locked<'_> {
 pub(crate) struct Manner {
     /// Other accesses see all of it or nothing (MPI-5.0 §14.6.1).
     pub(crate) is_atomic: bool,
-    /// All who write the file lock, so that windows may be written.
+    /// All writers of the file lock, so windows may be written.
     pub(crate) sieves: bool,
     /// Bytes of a window that is read; 0: none is.
     pub(crate) read_window_bytes: usize,

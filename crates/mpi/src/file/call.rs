@@ -208,7 +208,7 @@ impl File {
     ) -> Result<MPI_Request, Fault> {
         let prepared = self.prepared(way, start, memory)?;
         let operation = if prepared.access.view.representation.calls_user() {
-            // Its functions are to be called by the thread that calls us.
+            // The calling thread must call its functions.
             let bytes = self.moved(way, prepared.access.run())?;
             Operation::over(fh, Ok(prepared.finish(bytes)?))
         } else {

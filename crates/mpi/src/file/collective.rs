@@ -11,8 +11,8 @@
 //!                           data                           ◄──
 //! ```
 //!
-//! Where processes write to the same place, the data of the highest rank stays, in all windows alike. Where
-//! nothing is to be gained, each process goes on its own, which all decide from the same numbers.
+//! If processes write to the same place, the data of the highest rank stays, in all windows alike. If two
+//! phases gain nothing, each process accesses the file on its own; all decide that from the same numbers.
 
 use super::File;
 use super::access::{Access, Cursor, get, put, zero};
@@ -25,7 +25,7 @@ use std::ffi::c_int;
 
 /// Aggregators of a host, where no hint says how many there are in all.
 const AGGREGATORS_PER_HOST: usize = 4;
-/// Pieces at least so long on average are written and read by those who have them.
+/// If pieces are at least this long on average, their owners write and read them.
 const PIECE_BYTES_MAX: u64 = 64 << 10;
 /// Parts of aggregators begin at multiples of this.
 const ALIGNMENT: u64 = 4096;
@@ -34,7 +34,7 @@ const HOLE_BYTES_MAX: u64 = 4096;
 /// Pieces that are looked at.
 const SAMPLE_COUNT: usize = 64;
 
-/// What each process tells of its access.
+/// A process' description of its access.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     class: u64,
@@ -102,7 +102,7 @@ fn aggregators(hosts: &[u64], wanted: usize) -> Vec<usize> {
 struct Division {
     /// The ranks that read and write.
     ranks: Vec<usize>,
-    /// What all pieces reach over.
+    /// The range that all pieces span.
     range: (u64, u64),
     /// Bytes of each one's part.
     part_bytes: u64,
@@ -249,7 +249,7 @@ impl Window<'_> {
         store.touch();
         let closely = runs(lists);
         let joined = joined(&closely, HOLE_BYTES_MAX);
-        // Holes are written only where nobody else can write them meanwhile.
+        // Holes are written only if no other process can write them meanwhile.
         let with_holes = self.sieves && store.is_readable && joined.len() < closely.len();
         let runs = if with_holes { joined } else { closely };
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
@@ -288,7 +288,7 @@ impl Window<'_> {
         Ok(u64::MAX)
     }
 
-    /// What is sent back to a process: an error, the end of the file, and the data of its pieces.
+    /// Writes the answer to a process: an error, the end of the file, and the data of its pieces.
     fn put_answer(&self, list: &[Listed], outcome: Result<u64, Errno>, answer: &mut Scratch) {
         if list.is_empty() {
             return answer.resize(0);

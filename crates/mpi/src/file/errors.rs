@@ -1,4 +1,4 @@
-//! What is said of errors of the operating system (MPI-5.0 §14.7).
+//! Mapping of errors of the operating system (MPI-5.0 §14.7).
 
 use super::sys::Errno;
 use crate::fault::{Fault, class_of_errno, fault};

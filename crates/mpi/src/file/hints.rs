@@ -62,7 +62,7 @@ pub(crate) struct Hints {
     pub(crate) read_window_bytes: u64,
     /// Bytes of one that is written.
     pub(crate) write_window_bytes: u64,
-    /// What is kept for `MPI_File_get_info` and means nothing here.
+    /// Hints kept for `MPI_File_get_info` and otherwise ignored.
     others: Vec<(&'static str, Vec<u8>)>,
 }
 

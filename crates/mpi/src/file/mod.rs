@@ -14,8 +14,8 @@
 //!   sys          system calls
 //! ```
 //!
-//! What is absent: a cache. What a write has given to the system is there for every other process on the
-//! host, so `MPI_File_sync` has only to have it stored.
+//! There is no cache. Every other process on the host sees data that a write has given to the system, so
+//! `MPI_File_sync` only makes the system store it.
 
 pub(crate) mod access;
 pub(crate) mod call;
@@ -66,18 +66,18 @@ pub(crate) struct File {
     pub(crate) name: String,
     path: CString,
     pointer: Pointer,
-    /// Of each rank, the first rank on its host.
+    /// Per rank, the first rank on its host.
     hosts: Vec<u64>,
     state: Mutex<State>,
 }
 
-/// What changes.
+/// The mutable part.
 pub(crate) struct State {
     pub(crate) view: Arc<View>,
     /// The individual file pointer, in etypes.
     pub(crate) position: MPI_Offset,
     pub(crate) is_atomic: bool,
-    /// All who write lock what they write, so that windows may be written (`access`).
+    /// All writers lock the ranges they write, so windows may be written (`access`).
     sieves: bool,
     pub(crate) hints: Hints,
     errhandler: MPI_Errhandler,
@@ -135,7 +135,7 @@ pub(crate) fn name(fh: MPI_File) -> Option<String> {
 }
 
 impl File {
-    /// What changes, locked: for looks only, never while data moves.
+    /// The mutable part, locked: for short accesses only, never while data moves.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }
@@ -364,7 +364,7 @@ impl File {
 
     /// `MPI_File_set_atomicity`
     pub(crate) fn set_atomicity(&self, flag: c_int) -> Result<(), Fault> {
-        // What was written before is complete when atomic accesses begin.
+        // Earlier writes are complete when atomic accesses begin.
         self.by_first(Ok(u64::from(flag != 0)), "change the atomicity of", || Ok(()))?;
         self.state().is_atomic = flag != 0;
         Ok(())

@@ -93,7 +93,7 @@ pub(crate) fn open(comm: MPI_Comm, name: &[u8], amode: c_int, info: MPI_Info) ->
     }
 }
 
-/// What is known of a file when all have opened it.
+/// Facts about a file when all have opened it.
 struct Opened {
     store: Store,
     path: CString,
@@ -102,7 +102,7 @@ struct Opened {
     hints: Hints,
 }
 
-/// Agrees on the arguments; has rank 0 open the file, who may create it, then all others.
+/// Agrees on the arguments; rank 0 opens the file, and may create it, then all others.
 fn open_with(party: &Party, name: &[u8], amode: c_int, info: MPI_Info) -> Result<Opened, Fault> {
     let mut hints = Hints::usual();
     let own = check_amode(amode).and_then(|()| hints.take(info)).and_then(|()| path(name));

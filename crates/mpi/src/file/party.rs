@@ -1,4 +1,4 @@
-//! The processes that have a file open together, and what they tell each other in collective calls.
+//! The processes that have a file open together, and their exchanges in collective calls.
 //!
 //! They have a communicator of their own, which no handle of the program names: a duplicate without
 //! attributes, whose messages no receive of the program can take.
@@ -60,8 +60,7 @@ impl Party {
         Ok(core.free_comm(freed.id())?)
     }
 
-    /// Of each process, the lowest rank on its host, as far as this process can tell: all others count as
-    /// other hosts.
+    /// The lowest rank on this process' host, as far as it knows: all other processes count as other hosts.
     pub(crate) fn first_rank_here(&self) -> Result<Rank, Fault> {
         let mut process = process()?;
         let shm = process.engine().device.shm();
@@ -81,7 +80,7 @@ impl Party {
         if self.size == 1 { Ok(()) } else { self.run(Operation::Barrier) }
     }
 
-    /// What each process says, by ranks.
+    /// The values of each process, by rank.
     pub(crate) fn tell_all<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>, Fault> {
         if self.size == 1 {
             return Ok(vec![own]);
@@ -95,7 +94,7 @@ impl Party {
         Ok(words.chunks_exact(N).map(|chunk| std::array::from_fn(|i| chunk[i])).collect())
     }
 
-    /// What rank 0 says.
+    /// The values of rank 0.
     pub(crate) fn tell<const N: usize>(&self, own: [u64; N]) -> Result<[u64; N], Fault> {
         if self.size == 1 {
             return Ok(own);

@@ -28,7 +28,7 @@ static MORE: Condvar = Condvar::new();
 pub(crate) struct Operation {
     outcome: Arc<OnceLock<Result<usize, Errno>>>,
     file: MPI_File,
-    /// For those who ask what is waited for.
+    /// For explanations of what a call waits for.
     what: String,
 }
 
@@ -65,7 +65,7 @@ impl Operation {
         })
     }
 
-    /// What it does, in words.
+    /// Description of its work.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }

@@ -1,10 +1,10 @@
 //! The shared file pointer (MPI-5.0 §14.4.4): a number in a file of its own, read and changed under a lock.
 //!
 //! Any process may move it at any time while the others compute, so keeping it at one process would need that
-//! process' help for each access. A locked file needs nobody's, and works across hosts that share the file
-//! system. Where all processes are on one host, the file is memory of rank 0's that has no name and leaves
-//! nothing behind; else it is a hidden file beside the opened one, made by the first access that needs it and
-//! removed when the file is closed.
+//! process' help for each access. A locked file needs no process' help, and works across hosts that share the
+//! file system. Where all processes are on one host, the file is memory of rank 0's that has no name and
+//! leaves nothing behind; else it is a hidden file beside the opened one, made by the first access that needs
+//! it and removed when the file is closed.
 
 use super::sys::{Errno, Fd, Lock, Scratch, Way, unlink};
 use crate::abi::MPI_Offset;
@@ -101,7 +101,7 @@ impl Pointer {
         self.update(|_| Some(offset)).map(drop)
     }
 
-    /// Moves it to the start, where nobody may have used it yet. Called by rank 0 while all others wait.
+    /// Moves it to the start. Rank 0 calls this while all others wait; the file may not exist yet.
     pub(crate) fn reset(&self) -> Result<(), Errno> {
         if let (Place::File(path), None) = (&self.place, &*locked(&self.fd)) {
             match Fd::open(path, libc::O_RDWR, 0) {
@@ -113,7 +113,7 @@ impl Pointer {
         self.set(0)
     }
 
-    /// Removes what it is kept in. Called by rank 0 when nobody uses it any more.
+    /// Removes its file. Rank 0 calls this after the last use.
     pub(crate) fn remove(&self) {
         if let Place::File(path) = &self.place {
             // There is none if it was never used.

@@ -78,7 +78,7 @@ impl Fd {
         let fd = retried(|| unsafe {
             libc::open(path.as_ptr(), flags | libc::O_CLOEXEC | libc::O_NOCTTY, permissions) as isize
         })?;
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and without another owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as c_int) }))
     }
 
@@ -88,7 +88,7 @@ impl Fd {
         let fd = retried(|| unsafe {
             libc::memfd_create(c"ayatori-file-pointer".as_ptr(), libc::MFD_CLOEXEC) as isize
         })?;
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and without another owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd as c_int) }))
     }
 
@@ -267,7 +267,7 @@ impl Scratch {
         self.len = bytes;
     }
 
-    /// Its bytes. What [`buffer`](Self::buffer) gave may be used again afterwards.
+    /// Its bytes. The result of [`buffer`](Self::buffer) may be used again afterwards.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[..self.len]
     }
@@ -280,16 +280,16 @@ impl Scratch {
     }
 }
 
-/// What is handed to another thread with the memory that it uses.
+/// A value handed to another thread with the memory that it uses.
 pub(crate) struct Handed<T>(pub(crate) T);
 
-// SAFETY: only this chapter makes one, of an access to a file whose addresses nobody else uses until it is
-// over: the call that hands it over does not look at them again, and the program may not touch them (MPI-5.0
+// SAFETY: only this chapter makes one, of an access to a file whose addresses no other code uses until it is
+// over: the call that hands it over does not access them again, and the program may not touch them (MPI-5.0
 // §14.4.2).
 unsafe impl<T> Send for Handed<T> {}
 
 impl<T> Handed<T> {
-    /// What was handed over. A method, so that a closure takes all of it and not the field.
+    /// The value handed over. A method, so that a closure captures all of it and not the field.
     pub(crate) fn take(self) -> T {
         self.0
     }

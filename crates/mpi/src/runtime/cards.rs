@@ -1,9 +1,9 @@
 //! Business cards: each process publishes its own, and has those of all at hand.
 //!
 //! In a large job the first process of each host asks the launcher for them, and the others of its host read
-//! what it got: with `n` processes on `h` hosts the launcher is asked `n * h` times, not `n * n` times. They
-//! read a card when they first need it, and keep none: what has to be known of all cards together
-//! ([`Facts`]), the first has written beside them.
+//! its copy: with `n` processes on `h` hosts the launcher is asked `n * h` times, not `n * n` times. They
+//! read a card when they first need it, and keep none. The first process writes the facts about all cards
+//! together ([`Facts`]) beside them.
 //!
 //! ```text
 //!   first of its host:  put card ─► fence ─► get all cards ─► put where they are ─► fence
@@ -29,7 +29,7 @@ pub(super) struct Cards {
     pub(super) facts: Facts,
 }
 
-/// What is known of all cards together.
+/// Facts about all cards together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     /// Most rails to any process of another host.
@@ -51,7 +51,7 @@ pub(super) struct Own<'o> {
 }
 
 impl Facts {
-    /// Of all cards by rank.
+    /// From all cards by rank.
     fn of(cards: &[Card], own: &Own<'_>) -> Result<Self, Fault> {
         let rate = |card: &Card| {
             card.endpoints.iter().map(|endpoint| u64::from(endpoint.speed_mbit_per_s)).sum::<u64>()
@@ -308,13 +308,13 @@ mod tests {
         }
     }
 
-    /// Of a process on this node.
+    /// Card of a process on this node.
     fn card(rank: u32, node: u32) -> Card {
         Card { node: u64::from(node), cpus_count: rank + 1, endpoints: Vec::new() }
     }
 
-    /// How often the launcher is asked for a card when ranks on these nodes get all, and how often a process
-    /// looks at one of another host before it talks to anybody.
+    /// Number of requests to the launcher for a card when ranks on these nodes get all, and number of cards
+    /// of other hosts that a process reads before it communicates.
     fn counts(nodes: &[u32], says_nodes: bool, has_own_rails: impl Fn(u32) -> bool + Sync) -> (usize, usize) {
         let size = nodes.len() as u32;
         let (values, asked_count, looked_count) = (Mutex::default(), Mutex::default(), Mutex::new(0));
@@ -345,7 +345,7 @@ mod tests {
                     // The first of each host has as many CPUs as its rank, and one.
                     let facts = Facts { rails_most: 3, slowest_mbit_per_s: None, processors: 1 + 2 + 3 };
                     assert_eq!(cards.facts, facts);
-                    // Nobody takes away what another still opens.
+                    // No process removes a file that another still opens.
                     fake.fence().unwrap();
                 });
             }

@@ -1,4 +1,4 @@
-//! Joining a job on several hosts: who is where, and how to reach those elsewhere.
+//! Joining a job on several hosts: the location of each process, and the way to remote ones.
 //!
 //! ```text
 //!   listen ─► put card (and, rank 0 under a foreign launcher, the job's key) ─► fence ─► get cards, key
@@ -22,7 +22,7 @@ use ayatori_launch::launcher::Launcher;
 use super::cards::{self, Cards, Facts, Own};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What is between the hosts. Made of what all cards say, so the same at all processes.
+/// The network between the hosts. Computed from all cards, so it is the same at all processes.
 fn fabric_of(facts: &Facts) -> Fabric {
     let rate = facts.slowest_mbit_per_s.unwrap_or(UNKNOWN_MBIT_PER_S);
     Fabric { processors: Some(facts.processors), ..fabric_of_rate(rate) }
@@ -39,8 +39,8 @@ fn fabric_of_rate(mbit_per_s: u64) -> Fabric {
     }
 }
 
-/// What is between the processes of several worlds: of each other's links and processors they know nothing,
-/// so it is the same whatever they are.
+/// The network between the processes of several worlds. They know nothing of each other's links and
+/// processors, so it is a constant.
 pub(super) fn fabric_between_worlds() -> Fabric {
     fabric_of_rate(UNKNOWN_MBIT_PER_S)
 }
@@ -48,12 +48,12 @@ pub(super) fn fabric_between_worlds() -> Fabric {
 /// Where no link says how fast it is.
 const UNKNOWN_MBIT_PER_S: u64 = 10_000;
 
-/// What joining gives.
+/// Result of joining.
 pub(super) struct Joined {
     pub(super) device: Composite,
     /// The processes of this host and its CPUs: what its members' collectives in shared memory go by.
     pub(super) occupancy: Occupancy,
-    /// What is between the processes, as far as collective operations care.
+    /// The network between the processes, for collective operations.
     pub(super) fabric: Fabric,
 }
 

@@ -54,7 +54,7 @@ impl Engine {
         self.own.is_none()
     }
 
-    /// Whether there is work for whoever makes progress while nobody calls.
+    /// Whether there is work for the thread that makes progress while no call is inside.
     #[inline(always)]
     pub(crate) fn has_work(&self) -> bool {
         self.own.as_ref().is_some_and(|machine| machine.core.is_busy() || machine.device.may_hold())

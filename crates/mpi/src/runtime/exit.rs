@@ -22,7 +22,7 @@ pub(crate) fn with_launcher<R>(question: impl FnOnce(&mut dyn Launcher) -> R) ->
 /// Ends the job: `MPI_Abort`, a fatal error, or a bug. Says why on standard error.
 pub(crate) fn abort(code: c_int, message: &str) -> ! {
     eprintln!("ayatori: {message}");
-    // Whoever holds it is aborting too, or waits for the others.
+    // The holder is aborting too, or waits for the others.
     if let Ok(mut launcher) = LAUNCHER.try_lock()
         && let Some(launcher) = launcher.as_mut()
     {
@@ -49,7 +49,7 @@ pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 /// For tests: a thread of ours that this variable names (`helper`, `engine`) panics at its start.
 const ENV_PANIC: &str = "AYATORI_TEST_PANIC";
 
-/// Runs a thread of ours. A panic in it ends the job: whoever waits for the thread would wait forever.
+/// Runs a thread of ours. A panic in it ends the job: a waiter for the thread would wait forever.
 pub(super) fn guarded(thread: &str, name: &str, run: impl FnOnce()) {
     let run = || {
         assert!(std::env::var_os(ENV_PANIC).is_none_or(|of| of != name), "{ENV_PANIC} is {name}");

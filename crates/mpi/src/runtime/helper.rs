@@ -1,10 +1,9 @@
 //! Progress while the program computes: the mode in force, and the helper thread of mode *assisted*. (Mode
 //! *offload* is in `offload/`.)
 //!
-//! A rendezvous needs both sides: a message of which the other side is to be told, or whose next piece is to
-//! be sent, stands still while the program that owns it computes. In mode *inline* it does; in mode
-//! *assisted*, the default, a thread of ours goes on with it. It must cost nothing as long as it is not
-//! needed, so it goes through three states:
+//! A rendezvous needs both sides: it makes no progress while the program that must answer, or send the next
+//! piece, computes. Mode *inline* accepts that; in mode *assisted*, the default, a thread of ours makes the
+//! progress. It must cost nothing as long as it is not needed, so it goes through three states:
 //!
 //! ```text
 //!            a call leaves work behind                    nobody called for TICK, there is work
@@ -15,19 +14,19 @@
 //!     └───────────────────────────────── nothing left to do ───────────────────────────────────────────┘
 //! ```
 //!
-//! Where processes are elsewhere, something is unacknowledged after each message, which is no work as long as
-//! calls come: an idle helper then sets itself a clock (`LINKS_TICK`), and goes on when nobody has called
-//! for so long. It would cost a ping-pong 3 to 4 % to tick instead; so it costs about 1 %.
+//! With processes on other hosts, packets are unacknowledged after each message, which is no work as long as
+//! calls come: an idle helper then sets a timer (`LINKS_TICK`), and goes on if no call has come when it
+//! expires. Ticking instead would cost a ping-pong 3 to 4 %; the timer costs about 1 %.
 //!
-//! *Watching* it makes progress until there is none to make, says to the device that the process sleeps, lets
-//! go of the process and sleeps where an arrival wakes it. The first call that comes sends it back to
-//! ticking. A program that only ever waits inside of its calls never starts it.
+//! While *watching* it makes progress until there is none to make, arms the device, releases the process and
+//! sleeps where an arrival wakes it. The first call that comes sends it back to ticking. A program that only
+//! ever waits inside of its calls never starts it.
 //!
-//! It never runs a function of the user's (a reduction, say): the core puts such steps off until a call
+//! It never runs a function of the user's (such as a reduction): the core defers such steps until a call
 //! comes.
 //!
 //! With `MPI_THREAD_MULTIPLE` it also watches for threads that wait: these sleep until something completes
-//! ([`Resting`]), and the helper, which is woken by arrivals, tells them.
+//! ([`Resting`]), and the helper, which arrivals wake, wakes them.
 //!
 //! The lock between calls and the helper is `gate.rs`.
 
@@ -48,22 +47,22 @@ use super::machine::Left;
 use super::mode::{self, Mode, mode};
 use super::sleepers::{COMPLETED, RESTING, WATCHING, parker, set_parker, tell_resting};
 
-/// How long nobody calls until the helper takes over, and how often it looks whether that is so.
+/// Time without a call after which the helper takes over, and its interval of checking that.
 const TICK: Duration = Duration::from_micros(500);
 /// After so many ticks at each of which there had been calls it ticks at half that rate.
 const EAGER_TICKS: u32 = 8;
 /// After so many ticks at each of which there had been calls it is idle: the next call that leaves work wakes
 /// it.
 const BUSY_TICKS: u32 = 50;
-/// How often it looks whether anybody calls while calls leave nothing but links behind: sooner none has
-/// anything to say (an acknowledgement waits for 2 ms), and each time costs a program that uses the core some
-/// 20 µs.
+/// Interval of checking for calls while calls leave nothing but links behind. A shorter one finds no link
+/// with work (an acknowledgement waits for 2 ms), and each check costs a program that uses the core some 20
+/// µs.
 const LINKS_TICK: Duration = Duration::from_millis(4);
 /// While data moves it looks again and again for so long before it sleeps: a wake-up for every
 /// acknowledgement would keep the other side waiting.
 const LOOKS_TIME: Duration = Duration::from_micros(50);
 
-/// The kernel can do what the lock needs, and there is somebody to talk to.
+/// The kernel supports the lock, and there is a peer.
 static CAN_ASSIST: AtomicBool = AtomicBool::new(false);
 /// Wakes the helper.
 static SIGNAL: Signal = Signal::new();
@@ -159,7 +158,7 @@ pub(crate) fn wake() {
 fn run() {
     let Some(parker) = parker() else { return };
     let gate = state::gate();
-    // What began it may have left nothing but links behind.
+    // The call that started the thread may have left nothing but links behind.
     idle_on(SIGNAL.seen());
     let (mut calls, mut busy_ticks) = (gate.calls(), 0);
     while !IS_STOPPING.load(Ordering::SeqCst) {
@@ -255,7 +254,7 @@ fn watch(parker: &Parker) {
             continue;
         }
         if calls::words().is_asked() {
-            // Who rests answers. Who asks from now on ends the sleep.
+            // A resting thread answers. A later inquiry ends the sleep.
             tell_resting();
         }
         let most = engine.device.park_max();
@@ -279,7 +278,7 @@ fn advance(process: &mut HelperGuard<'_, Process>) -> bool {
     worked
 }
 
-/// What is there to look after.
+/// The work that calls have left.
 fn left(process: &mut HelperGuard<'_, Process>) -> Left {
     if RESTING.load(Ordering::Relaxed) > 0 { Left::Work } else { process.engine().left() }
 }
@@ -290,8 +289,8 @@ pub(crate) struct Resting {
 }
 
 impl Resting {
-    /// Begins; look once more before the first [`rest`](Self::rest). `None`: nobody would tell it of
-    /// arrivals. `is_watching`: it borrows the engine to look.
+    /// Begins; the caller looks once more before the first [`rest`](Self::rest). `None`: no thread would
+    /// report arrivals. `is_watching`: it borrows the engine to look.
     pub(crate) fn begin(is_watching: bool) -> Option<Self> {
         let mode = mode();
         if mode == Mode::Inline {
@@ -306,7 +305,7 @@ impl Resting {
         Some(Self { is_watching })
     }
 
-    /// Whether it is told of what it needs.
+    /// Whether it is woken for the events it needs.
     pub(crate) fn is_enough(&self, is_watching: bool) -> bool {
         self.is_watching || !is_watching
     }
@@ -335,10 +334,10 @@ impl Occupant for Process {
         self.engine.has_links()
     }
 
-    /// Not inlined: calls that nobody shares do not come here, and keep a short end.
+    /// Not inlined: unshared calls do not come here, and keep a short end.
     #[inline(never)]
     fn end_shared_call(&mut self) {
-        // Threads that rest are told if anything has completed, or come.
+        // Wakes resting threads if anything has completed or arrived.
         if RESTING.load(Ordering::Relaxed) > 0
             && let Some(count) = self.engine.news_count()
             && NEWS_COUNT.swap(count, Ordering::Relaxed) != count

@@ -1,4 +1,4 @@
-//! How a process finds its job: nobody started it, or a launcher that speaks PMI-1 or PMIx did.
+//! How a process finds its job: it runs alone, or a launcher that speaks PMI-1 or PMIx started it.
 
 use crate::abi::{MPI_ERR_OTHER, MPI_ERRORS_ARE_FATAL};
 use crate::fault::{Fault, failed, fault, set_survives, survives};
@@ -22,15 +22,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A process in its job.
 pub(crate) struct Job {
-    /// What moves messages.
+    /// The message engine.
     pub(crate) machine: Machine,
     /// The launcher, until the end.
     pub(crate) launcher: Option<Box<dyn Launcher>>,
     /// This process.
     pub(crate) id: ProcessId,
-    /// What it is one of.
+    /// Its world.
     pub(crate) world: WorldName,
-    /// The port where those wait who have started it (`MPI_Comm_spawn`).
+    /// The port where its parents wait (`MPI_Comm_spawn`).
     pub(crate) parent: Option<String>,
     /// How many processes.
     pub(crate) count: u32,
@@ -67,7 +67,7 @@ impl WorldName {
     }
 }
 
-/// Where a launcher has put the port of those who have started this world.
+/// The launcher's key for the port of this world's parents.
 pub(crate) const PARENT_KEY: &str = "ayatori-parent";
 
 /// Joins the job this process was started in.
@@ -97,7 +97,7 @@ pub(crate) fn join() -> Result<Job, Fault> {
     }
 }
 
-/// One process, started by nobody.
+/// One process without a launcher.
 fn alone() -> Result<Job, Fault> {
     let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
@@ -142,7 +142,7 @@ fn by_launcher(host: &Host, mut launcher: Box<dyn Launcher>) -> Result<Job, Faul
     Ok(Job { machine, launcher: Some(launcher), id, world, parent, count, appnum, universe_size })
 }
 
-/// The host of each process, as the launcher tells. `None`: it does not.
+/// The host of each process, as the launcher reports it. `None`: it does not.
 fn nodes(host: &Host, launcher: &mut dyn Launcher) -> Result<Option<Vec<u32>>, Fault> {
     let count = launcher.size();
     if count == 1 || host.local_size == Some(count) {

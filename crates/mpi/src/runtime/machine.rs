@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 use super::net::Net;
 use super::sleepers;
 
-/// What moves messages.
+/// The message engine: core, device and clock.
 pub(crate) struct Machine {
     /// The protocol engine.
     pub(crate) core: ayatori_core::Process,
-    /// What it talks through.
+    /// Its device.
     pub(crate) device: Net,
     /// Collective operations in shared memory.
     pub(crate) node: Node,
@@ -40,14 +40,15 @@ pub(crate) struct Machine {
     pub(in crate::runtime) has_met_others: bool,
 }
 
-/// The core's time: as exact as it has to be, since reading a clock takes a tenth of a look at a socket.
+/// The core's time, read only as often as needed: reading a clock takes a tenth of the time of polling a
+/// socket.
 pub(crate) struct Clock {
     began: Instant,
     rounds_count: u32,
 }
 
-/// Of so many rounds that find nothing, some 250 ns each at least, one reads the clock; and so does each
-/// after one that found something, when nobody waits for it.
+/// One of this many empty rounds, of at least 250 ns each, reads the clock; so does each round after one that
+/// found something, if no call waits for it.
 const ROUNDS_PER_READING: u32 = 16;
 
 impl Clock {
@@ -94,10 +95,10 @@ pub(super) fn advance(core: &mut ayatori_core::Process, device: &mut Net, clock:
     }
 }
 
-/// What calls have left behind.
+/// Work that calls have left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// Nothing has to be done before the next call.
+    /// No work before the next call.
     Nothing,
     /// Acknowledgements are due, or awaited.
     Links,
@@ -107,8 +108,8 @@ pub(super) enum Left {
 
 /// Processes of other worlds.
 impl Machine {
-    /// Makes this process one that others can reach over TCP; how, is on its card. What it does with those of
-    /// its own world stays as it is.
+    /// Makes this process reachable over TCP for other worlds; its card has the addresses. Communication
+    /// within its own world is unchanged.
     pub(crate) fn meet_others(&mut self, first: ProcessId) -> Result<Card, Fault> {
         let occupancy = self.node.occupancy();
         if let Net::Shm(_) = self.device {
@@ -120,7 +121,7 @@ impl Machine {
             let tcp = wireup
                 .open((first, me), key, Arc::new(Vec::new()), (FIRST_TCP_RAIL, 0))
                 .map_err(failed("listen for other processes"))?;
-            // For a moment there is another device in its place, which nobody uses.
+            // An unused device takes its place for a moment.
             let placeholder = Net::Shm(Shm::alone(me).map_err(failed("make room for another device"))?);
             let Net::Shm(shm) = std::mem::replace(&mut self.device, placeholder) else {
                 unreachable!("looked at above, with the machine in hand")
@@ -157,7 +158,7 @@ impl Machine {
         advance(&mut self.core, &mut self.device, &mut self.clock)
     }
 
-    /// What a helper has to look after while nobody calls.
+    /// Work for a helper while no call is inside.
     pub(super) fn left(&self) -> Left {
         let core = &self.core;
         if core.is_busy() || !self.device.is_flushed() {
@@ -169,7 +170,7 @@ impl Machine {
         }
     }
 
-    /// Nobody waits for a message from somebody: look everywhere.
+    /// No call waits for one sender: look everywhere.
     pub(super) fn expect_anybody(&mut self) {
         self.device.expect(None);
         self.clock.hurry();
@@ -256,16 +257,16 @@ impl Machine {
         Ok(self.core.collectives().start(&mut self.device, comm, schedule)?)
     }
 
-    /// Lets time pass after a round in which nothing happened. `true`: somebody asks what this process waits
-    /// for.
+    /// Lets time pass after a round in which nothing happened. `true`: an inquiry asks what this process
+    /// waits for.
     #[inline]
     pub(super) fn pause(&mut self, wait: &mut Wait, asleep: &mut Option<Instant>) -> bool {
         match wait.step() {
             WaitStep::Spin => std::hint::spin_loop(),
             WaitStep::Yield => self.device.yield_now(),
             WaitStep::Sleep => {
-                // The round before may have left work for this one, of which the device knows nothing. Beside
-                // programs that compute the first step after it may be to sleep.
+                // The previous round may have left work for this one that the device does not know of. If
+                // other programs compute on the CPUs, the first step after it may be to sleep.
                 if self.progress() {
                     return false;
                 }
@@ -284,7 +285,7 @@ impl Machine {
         false
     }
 
-    /// Waits with nobody else calling until `done` gives something. `None`: somebody asks.
+    /// Waits until `done` gives something, while no other thread calls. `None`: an inquiry has come.
     #[inline(always)]
     pub(super) fn wait_alone<R>(
         &mut self,

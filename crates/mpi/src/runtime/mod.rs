@@ -8,8 +8,8 @@
 //!   helper.rs: progress while nobody calls ─────────────────┘     offload/: a thread has it
 //! ```
 //!
-//! `sleepers.rs` has what those who wait and those who tell them share; `mode.rs` the progress mode; `net.rs`
-//! the device; `exit.rs` the end of a job before its time.
+//! `sleepers.rs` has the state shared by waiting threads and the threads that wake them; `mode.rs` the
+//! progress mode; `net.rs` the device; `exit.rs` the end of a job before its time.
 
 mod cards;
 mod cluster;

@@ -5,7 +5,7 @@ use ayatori_launch::environment::ENV_PROGRESS;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Who makes progress, and when.
+/// The progress mode: which thread makes progress, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Mode {

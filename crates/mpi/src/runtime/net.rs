@@ -1,4 +1,4 @@
-//! What this process talks through: shared memory where all are on one host, shared memory and TCP otherwise.
+//! The device of this process: shared memory if all are on one host, shared memory and TCP otherwise.
 //!
 //! An enum and no trait object: where time counts (`on_device!`), the match is once around the core's own
 //! generic code, which is then compiled for each device by itself; elsewhere the enum is a device as any
@@ -71,7 +71,7 @@ impl Net {
         on_device!(self, |device| device.arm_aside())
     }
 
-    /// Whether nobody has looked since.
+    /// Whether no thread has polled since.
     pub(crate) fn is_armed(&self) -> bool {
         on_device_ref!(self, |device| device.is_armed())
     }

@@ -1,5 +1,5 @@
-//! Who waits, and how they are told: threads that rest in calls until something completes, and the threads of
-//! ours that sleep at the device.
+//! Sleeping threads and their wake-ups: threads that rest in calls until something completes, and the threads
+//! of ours that sleep at the device.
 
 use crate::lock::locked;
 use ayatori_devices::threads::{Parker, Signal};
@@ -40,8 +40,8 @@ pub(super) fn parker() -> Option<Arc<Parker>> {
     locked(&PARKER).clone()
 }
 
-/// The engine's thread has done something: wakes those whom it concerns. `has_answered`: it has given
-/// responses, or all are to look for another reason.
+/// The engine's thread has done work: wakes the threads that it concerns. `has_answered`: it has given
+/// responses, or all threads must look for another reason.
 pub(super) fn tell(has_answered: bool) {
     // They say that they rest, then look once more; what they are to find was there before this.
     fence(Ordering::SeqCst);
@@ -58,7 +58,7 @@ pub(crate) fn completions_seen() -> u32 {
 
 /// Operations of requests that end in other threads, of which the device knows nothing.
 static OUTSIDE: AtomicU32 = AtomicU32::new(0);
-/// How long a call sleeps at the device at most while there are any: nobody wakes it there.
+/// Longest sleep of a call at the device while there are any: their end does not wake it there.
 const PARKED_OUTSIDE: Duration = Duration::from_micros(250);
 
 /// One begins.

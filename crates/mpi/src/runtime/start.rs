@@ -133,10 +133,10 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
 /// How long a process that ends waits for its peers to acknowledge the last it sent. They have it: they all
 /// are in the last barrier; only an acknowledgement may be lost with its rail.
 const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
-/// After what time it looks for what others send meanwhile: each time after twice as long, for they send less
-/// and less, and a thousand processes of one host that look often keep the last of them from coming.
+/// Time after which it looks for packets of others. It doubles each time, because they send less and less,
+/// and a thousand processes of one host that look often delay the last of them.
 const ANSWER_INTERVAL: std::time::Duration = std::time::Duration::from_micros(500);
-/// The longest such time. Whoever waits for an answer gives up after [`SETTLE_MAX`].
+/// The longest such time. A process that waits for an answer gives up after [`SETTLE_MAX`].
 const ANSWER_INTERVAL_MAX: std::time::Duration = std::time::Duration::from_millis(128);
 
 /// `MPI_Finalize`
@@ -159,7 +159,7 @@ pub(crate) fn finish() -> Result<(), Fault> {
     Ok(())
 }
 
-/// What has been sent leaves.
+/// Sends all pending packets.
 fn flush() -> Result<(), Fault> {
     let left = Waits::Other("its last messages to leave");
     wait_until(left, |process| Ok((!process.engine().core.wants_transmit()).then_some(())))
@@ -170,7 +170,7 @@ fn end() -> Result<(), Fault> {
     helper::end_offload();
     // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
     flush()?;
-    // Nobody leaves while another may need its answers.
+    // No process leaves while another may need its answers.
     acquaint::meet_connected()?;
     meet()?;
     if check::is_on() {

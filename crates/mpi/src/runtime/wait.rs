@@ -1,9 +1,9 @@
 //! How a call waits.
 //!
 //! The thread that called MPI waits itself: it polls, yields, then says that it sleeps, looks once more and
-//! sleeps (MPI/DE, P2). How long each, the device's `WaitPolicy` says; with more ranks than CPUs there is no
-//! spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can call. Who
-//! makes progress while nobody calls: `helper.rs`.
+//! sleeps (MPI/DE, P2). The device's `WaitPolicy` gives the time of each step; with more ranks than CPUs
+//! there is no spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can
+//! call. `helper.rs` makes progress while no call is inside.
 
 use crate::abi::{MPI_Comm, MPI_Request};
 use crate::fault::Fault;
@@ -25,20 +25,20 @@ use super::offload::end_wait;
 use super::sleepers;
 use super::sleepers::AWAITING;
 
-/// With threads, how long one that nobody would wake sleeps before it looks again: at first, and at most.
+/// With threads, the sleep of one that no event wakes, before it looks again: at first, and at most.
 const BLIND_SLEEP_MIN: Duration = Duration::from_micros(50);
 const BLIND_SLEEP_MAX: Duration = Duration::from_millis(4);
 
-/// To borrow the machine for a look takes as long as so many looks do without.
+/// Borrowing the machine for a look takes as long as this many looks without it.
 const LOOKS_PER_BORROW: u32 = 50;
 
-/// How long it sleeps after it has slept for so long: what it waits for comes a sixteenth later than it
-/// might, and who waits for long takes nearly nothing of a CPU.
+/// The next sleep after a total of `slept`. It adds at most a sixteenth to the latency, and a long wait uses
+/// almost no CPU time.
 fn blind_sleep(slept: Duration) -> Duration {
     (slept / 16).clamp(BLIND_SLEEP_MIN, BLIND_SLEEP_MAX)
 }
 
-/// Waits for the receive begun by `receive_direct`, with nobody else calling.
+/// Waits for the receive begun by `receive_direct`, while no other thread calls.
 #[inline]
 pub(crate) fn wait_direct(process: &mut Process) -> Result<(), Fault> {
     let mut asleep = None;
@@ -48,7 +48,7 @@ pub(crate) fn wait_direct(process: &mut Process) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Waits until a request of the core is over, or any has failed, with nobody else calling.
+/// Waits until a request of the core is over, or any has failed, while no other thread calls.
 pub(crate) fn wait_alone(process: &mut Process, id: RequestId, waits: Waits) -> Result<(), Fault> {
     let mut asleep = None;
     let failures_seen = process.engine().core.failure_count();
@@ -103,7 +103,7 @@ pub(crate) fn wait_for_node(
     let is_shared = process.is_shared();
     let mut wait = process.engine().device.policy().start();
     let mut waiter = Waiter::begin();
-    // Who works on a window of this process waits for its next look for messages.
+    // Another process that accesses a window of this one waits for its next poll for messages.
     let spinning_looks = if process.engine().core.serves_windows() { 1 } else { NODE_LOOKS };
     loop {
         let Machine { core, device, node, clock, .. } = process.engine();
@@ -123,8 +123,7 @@ pub(crate) fn wait_for_node(
             return Err(error.into());
         }
         if worked {
-            // What has come may be half done: the next round goes on with it, and only then is there time to
-            // sleep.
+            // The arrival may be handled only in part: the next round goes on with it before a sleep.
             wait = device.policy().start();
         }
         if is_shared {
@@ -152,7 +151,7 @@ pub(crate) fn wait_for_node(
 }
 
 /// Makes progress until `done` gives something. The lock is held while `done` runs; in between only where no
-/// other thread may call. `waits` says what for, to those who ask.
+/// other thread may call. `waits` is the reason, for inquiries.
 pub(crate) fn wait_until<R>(
     waits: Waits,
     mut done: impl FnMut(&mut Process) -> Result<Option<R>, Fault>,
@@ -239,13 +238,13 @@ struct Waiter {
     asleep: Asleep,
     /// The inquiry that was answered last.
     answered: u32,
-    /// Where somebody makes progress for threads that sleep.
+    /// Set if another thread makes progress for sleeping threads.
     resting: Option<Resting>,
-    /// Completions that had been told of before the last look.
+    /// Completions reported before the last look.
     seen: u32,
     /// While it waits awake for the engine's thread.
     awaiting: Option<Awaiting>,
-    /// Time of the sleeps from which nobody would have woken it, since something happened.
+    /// Total time of the sleeps that no event would have ended, since the last event.
     slept_blind: Duration,
 }
 
@@ -262,14 +261,14 @@ impl Waiter {
         }
     }
 
-    /// Sleeps without the lock: until something completes if there is somebody to see to that, else for a
+    /// Sleeps without the lock: until something completes if another thread makes progress, else for a
     /// moment. `by_borrowing`: the engine was borrowed for the look before.
     fn sleep(&mut self, waits: Waits, by_borrowing: bool) {
         match (&self.resting, waits) {
-            // Nobody wakes who waits for a word of a window's memory.
+            // No event wakes a thread that waits for a word of a window's memory.
             (_, Waits::Lock { .. }) => self.sleep_blind(),
             (Some(resting), _) if resting.is_enough(by_borrowing) => resting.rest(self.seen),
-            // Nobody hears of what happens in shared memory.
+            // Changes in shared memory wake no thread.
             (_, Waits::Node(_)) if !by_borrowing => self.sleep_blind(),
             _ => {
                 // One more look, then.
@@ -315,8 +314,8 @@ impl Waiter {
         if self.awaiting.is_none() {
             self.awaiting = Awaiting::begin();
         }
-        // Beside programs that compute the first step may be to sleep, and nobody has executed the call's
-        // command yet.
+        // If other programs compute on the CPUs, the first step may be to sleep, and no thread has executed
+        // the call's command yet.
         let stands_in = step != WaitStep::Sleep || self.asleep.is_none();
         if stands_in && !by_borrowing && self.awaiting.is_some() && process.stand_in() {
             *wait = process.engine.policy().start();

@@ -12,7 +12,7 @@ pub(crate) struct Cartesian {
 }
 
 impl Cartesian {
-    /// How many processes. Whoever made the grid has checked that the number fits.
+    /// Number of processes. The constructor of the grid has checked that it fits.
     pub(crate) fn size(&self) -> u32 {
         self.dims.iter().product()
     }

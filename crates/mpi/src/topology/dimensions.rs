@@ -3,10 +3,10 @@
 /// `count` processes as a grid of `dimension_count` dimensions as close to each other as possible, largest
 /// first.
 ///
-/// The measure is the spread, the difference between the largest and the smallest dimension. Of several
-/// factorizations with the smallest spread the one with the smallest largest dimension is taken, and of those
-/// the one whose next dimensions are smallest in turn: 5,040 in three dimensions is 20 × 18 × 14 and not 21 ×
-/// 16 × 15.
+/// The measure is the spread, the difference between the largest and the smallest dimension. Among
+/// factorizations with the smallest spread it takes the one with the smallest largest dimension, and among
+/// those the one whose next dimensions are smallest in turn: 5,040 in three dimensions is 20 × 18 × 14 and
+/// not 21 × 16 × 15.
 pub(crate) fn balanced_dimensions(count: u32, dimension_count: usize) -> Vec<u32> {
     if dimension_count == 0 {
         return Vec::new();
@@ -23,7 +23,7 @@ struct Search {
     divisors: Vec<u32>,
     taken: Vec<u32>,
     best: Vec<u32>,
-    /// Of the best so far.
+    /// Spread of the best so far.
     spread: u32,
 }
 

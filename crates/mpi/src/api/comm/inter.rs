@@ -58,8 +58,8 @@ api! {
         group.set("group", handle)
     }
 
-    /// The arguments from `peer_comm` to `tag` mean something at the leaders only. What a leader gives
-    /// wrongly it is told, and its group hears of it.
+    /// The arguments from `peer_comm` to `tag` mean something at the leaders only. A leader's wrong argument
+    /// is reported to the leader and to its group.
     fn MPI_Intercomm_create(
         local_comm: MPI_Comm,
         local_leader: c_int,

@@ -90,7 +90,7 @@ fn hvector(
     give(old.vector(blocks, elements, bytes(stride, 1)?, made.addresses(width, [stride]))?, newtype)
 }
 
-/// The lengths of `count` blocks: each its own, or all the same.
+/// The lengths of `count` blocks: one per block, or one for all.
 enum Lengths<T> {
     Each(In<T>),
     All(MPI_Count),

@@ -139,13 +139,13 @@ pub(super) fn put(origin: Elements, at: At) -> bool {
     copied(Direction::ToTarget, origin, at, false)
 }
 
-/// `MPI_Get`; whether it is done, or begun and nobody waits for it alone (`is_requested`).
+/// `MPI_Get`. Returns whether it is done, or begun without a request of its own (`is_requested`).
 #[inline(always)]
 pub(super) fn get(origin: Elements, at: At, is_requested: bool) -> bool {
     copied(Direction::ToOrigin, origin, at, is_requested)
 }
 
-/// `MPI_Accumulate` and the like; whether it is done, or begun and nobody waits for a result of it alone.
+/// `MPI_Accumulate` and the like. Returns whether it is done, or begun without a request for its result.
 #[inline(always)]
 pub(super) fn accumulate(
     origin: Elements,

@@ -35,7 +35,7 @@ pub(super) struct At {
 impl At {
     /// Checks all of it; `None` for `MPI_PROC_NULL`.
     pub(super) fn target(self) -> Result<Option<(Target, Arc<Type>)>, Fault> {
-        // The window before the rest, so that a bad handle is what is told first.
+        // The window before the rest, so that a bad handle is reported first.
         win::table()?.get(self.win, "win")?;
         let ty = datatype::get_committed(self.datatype, "target_datatype")?;
         let count = datatype::count(self.count, "target_count")?;

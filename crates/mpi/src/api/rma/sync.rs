@@ -21,8 +21,8 @@ fn with<R>(win: MPI_Win, work: impl FnOnce(&mut Win) -> Result<R, Fault>) -> Res
     work(win::table()?.get_mut(win, "win")?)
 }
 
-/// Does at once what needs neither the engine nor a wait; whether it did. What is wrong is left to the longer
-/// way, which says so.
+/// Does work at once that needs neither the engine nor a wait; returns whether it did. Errors are left to the
+/// slow path, which reports them.
 #[inline(always)]
 fn at_once(win: MPI_Win, work: impl FnOnce(&mut Win) -> bool) -> bool {
     let Ok(mut windows) = win::table() else { return false };
@@ -53,7 +53,7 @@ fn check_assertions(assert: c_int, allowed: c_int) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What epochs need to know of their window.
+/// Facts about a window that epochs need.
 struct Win0 {
     id: WindowId,
     size: u32,
@@ -61,13 +61,13 @@ struct Win0 {
 
 /// The ranks of a group of the caller's in a window.
 fn ranks(group: MPI_Group, win: MPI_Win) -> Result<Vec<Rank>, Fault> {
-    // The window first, so that a bad handle is what is told first.
+    // The window first, so that a bad handle is reported first.
     with(win, |_| Ok(()))?;
     let group = process()?.groups.get(group, "group")?.members.clone();
     with(win, |win| win.ranks_of(&group))
 }
 
-/// What other processes have done to shared memory before they synchronized is seen after this, and the
+/// Makes other processes' accesses to shared memory before they synchronized visible after this, and the
 /// reverse.
 fn order_memory() {
     full_fence();
@@ -105,8 +105,8 @@ fn flush_any(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fa
     }
 }
 
-/// Takes locks in shared memory. Who waits looks at intervals: nobody wakes it. A member that is lost may
-/// hold one.
+/// Takes locks in shared memory. A waiting thread polls at intervals, because no release wakes it. A lost
+/// member may hold a lock.
 fn take(win: MPI_Win, locks: &SharedMemory, targets: &[Rank], is_exclusive: bool) -> Result<(), Fault> {
     let (comm, me) = with(win, |win| Ok((win.comm, win.rank)))?;
     let alone = is_exclusive.then_some(me);
@@ -155,7 +155,7 @@ fn unlock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, held: Held) -> Result<
             core.windows().unlock(device, id, targets, held != Held::Nothing)
         });
     };
-    // What was done ends first.
+    // Earlier operations end first.
     let done = match (is_done, &targets[..]) {
         (true, _) => Ok(()),
         (false, &[target]) => wait_for_flush(id, Some(target)),
@@ -175,7 +175,7 @@ fn unlock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, held: Held) -> Result<
 fn unlock_word(win: MPI_Win, rank: c_int) -> Option<Result<(), Fault>> {
     let (id, target) = win::table().ok()?.find_mut(win)?.target_of_epoch(rank)?;
     order_memory();
-    // What was done ends first.
+    // Earlier operations end first.
     let done = wait_for_flush(id, Some(target));
     let ended = with(win, |win| {
         win.end_epoch(target);
@@ -197,7 +197,7 @@ api! {
             Ok((win.id, win.comm, win.fence_way()))
         })?;
         let ended = match way {
-            // What was stored before an arrival is loaded after the barrier.
+            // A load after the barrier sees stores before an arrival.
             FenceWay::Barrier => barrier(comm),
             FenceWay::Exchange => {
                 order_memory();

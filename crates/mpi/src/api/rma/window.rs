@@ -239,7 +239,7 @@ fn create(
     finish(&members, made, info, out)
 }
 
-/// What parts in shared memory are aligned to, where they need not follow each other.
+/// Alignment of parts in shared memory, if they need not be contiguous.
 const APART_BYTES: usize = 4096;
 
 /// Where each part begins, and how long all are.

@@ -16,7 +16,7 @@ static BACK: Mutex<Option<Box<Back>>> = Mutex::new(None);
 /// The right to it.
 pub(super) type Locked = MutexGuard<'static, Option<Box<Back>>>;
 
-/// What the thread has while it runs. Whoever locks it may use the machine.
+/// The thread's state while it runs. The holder of its lock may use the machine.
 pub(super) struct Back {
     /// `None`: borrowed by a call, which holds the lock.
     pub(super) machine: Option<Machine>,
@@ -30,11 +30,11 @@ pub(super) struct Back {
 unsafe impl Send for Back {}
 
 pub(super) fn lock() -> Locked {
-    // A panic in the thread ends the job, so nobody sees what it left.
+    // A panic in the thread ends the job, so no call sees the state it left.
     BACK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The same, if nobody has it.
+/// The same, if the lock is free.
 pub(super) fn try_lock() -> Option<Locked> {
     match BACK.try_lock() {
         Ok(guard) => Some(guard),
@@ -67,7 +67,8 @@ pub(super) fn leave_to_thread(mut guard: Locked, parker: &Parker) {
     if !FLAGS.is_asleep.load(Ordering::SeqCst) {
         return;
     }
-    // Who has roused it since was not to see the device armed after that: the thread would go on to sleep.
+    // If the thread has been roused since, it must not sleep on: the flag is read again after the device is
+    // armed.
     let may_sleep_on = back.may_sleep() && FLAGS.is_asleep.load(Ordering::SeqCst);
     drop(guard);
     if !may_sleep_on {

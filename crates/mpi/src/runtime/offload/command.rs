@@ -1,4 +1,4 @@
-//! What calls tell the engine's thread, and what it answers.
+//! Commands of calls to the engine's thread, and its responses.
 
 use crate::abi::MPI_Request;
 use crate::operation::Operation;
@@ -20,14 +20,14 @@ pub(super) const COPIES_KEPT_MAX: u32 = 256;
 pub(super) enum Command {
     /// Starts what the request stands for.
     Post(MPI_Request, Post),
-    /// Sends a short message of standard mode. Nobody waits for the end.
+    /// Sends a short message of standard mode. No call waits for the end.
     Copy { comm: CommId, dest: Rank, tag: Tag, length: u8, bytes: [u8; COPY_BYTES_MAX] },
     /// Starts a collective operation. A blocking one may run in the node's shared memory.
     Collective {
         request: MPI_Request,
         comm: CommId,
         operation: Arc<Operation>,
-        /// Of a persistent operation.
+        /// The id of a persistent operation.
         id: Option<CollectiveId>,
         is_blocking: bool,
     },

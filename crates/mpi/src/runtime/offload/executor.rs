@@ -23,11 +23,11 @@ pub(super) struct Pending {
     pub(super) of: Whose,
 }
 
-/// Who hears of its end.
+/// The receiver of its completion.
 pub(super) enum Whose {
     /// A request of a call's.
     Request(MPI_Request),
-    /// Nobody: the copy of a short message, which is sent from here.
+    /// None: the copy of a short message, which is sent from here.
     Copy(Box<[u8]>),
 }
 
@@ -100,7 +100,7 @@ impl Executor {
     #[inline]
     pub(super) fn execute(&mut self, machine: &mut Machine) -> bool {
         let mut worked = false;
-        // As many as there can be: whoever goes on commanding does not keep us from progress.
+        // At most one full queue: a stream of commands does not delay progress.
         for _ in 0..QUEUE_CAPACITY {
             let Some(command) = self.commands.pop() else { break };
             worked = true;
@@ -140,7 +140,7 @@ impl Executor {
             return;
         }
         let mut kept: Box<[u8]> = (&*bytes).into();
-        // SAFETY: the copy is kept until the send is over, or for good where nobody hears of that
+        // SAFETY: the copy is kept until the send is over, or for good if its end is not observed
         // (`thread::leave`).
         let buffer = unsafe { Buffer::from_raw_parts(kept.as_mut_ptr(), kept.len()) };
         match core.isend(device, comm, buffer, dest, tag, SendMode::Standard) {
@@ -180,7 +180,7 @@ impl Executor {
         let mut at = 0;
         while let Some(run) = self.nodes.get(at) {
             let node = machine.node.opened(run.comm).expect("it has begun an operation");
-            // What comes from lower ranks is the accumulator; the operation commutes.
+            // Data of lower ranks is the accumulator; the operation commutes.
             let mut reduce = |inout: &mut [u8], input: &[u8]| {
                 if let Some(reducer) = run.operation.reducer() {
                     reducer.apply(input, inout);

@@ -1,14 +1,14 @@
-//! What calls and the engine's thread tell each other without a lock.
+//! Flags that calls and the engine's thread share without a lock.
 
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 pub(super) struct Flags {
     /// Calls that want to borrow the machine.
     pub(super) wanted_count: AtomicU32,
-    /// The thread sleeps at the device, or is about to: whoever gives it work wakes it.
+    /// The thread sleeps at the device, or is about to: a call that gives it work wakes it.
     pub(super) is_asleep: AtomicBool,
     pub(super) is_stopping: AtomicBool,
-    /// A send that nobody waited for has failed: from now on senders wait, to hear of it.
+    /// A send without a waiting call has failed: from now on senders wait, to get its error.
     pub(super) has_failed: AtomicBool,
     /// Copies that wait for credit.
     pub(super) copies_kept: AtomicU32,

@@ -13,23 +13,22 @@
 //! is bounded; the thread never waits for room among the responses (it keeps those for which there is none),
 //! so it always empties it.
 //!
-//! What is rare does not go through the queues: such a call *borrows* the engine (`Process::engine` does it,
-//! and gives it back when the call lets go of the process). The thread steps aside for it. To borrow is to
-//! wait until the thread has ended its round; commands given before are executed first, so order is kept.
-//! Calls that borrow: making and freeing of communicators, probes, cancelling, buffered and paced sends,
-//! `MPI_Isendrecv`, whatever concerns requests made in another mode, and collective operations with a
-//! function of the user's: such functions never run in the thread.
+//! Rare calls do not go through the queues: they *borrow* the engine (`Process::engine` does it, and gives it
+//! back when the call releases the process). A borrower waits until the thread has ended its round; commands
+//! given before are executed first, so order is kept. Calls that borrow: making and freeing of communicators,
+//! probes, cancelling, buffered and paced sends, `MPI_Isendrecv`, all calls about requests made in another
+//! mode, and collective operations with a function of the user's: such functions never run in the thread.
 //!
 //! A call that waits has nothing else to do with its CPU, so it does the thread's rounds itself
-//! (`Process::stand_in`): a message then takes no switch between threads. The thread sleeps meanwhile, and a
-//! short command is executed by who gives it (`step_in`). When the last such call ends, or has waited in vain
-//! for so long that it sleeps, it leaves the thread asleep where arrivals wake it, or wakes it if there is
-//! something to do (`leave_to_thread`). Who may not stand in, since another does, looks for responses,
-//! yields, then sleeps until he is told that something has come ([`super::helper::Resting`]). Nobody holds
-//! the process while he waits. The thread waits awake only where it has a CPU for itself and no call waits.
+//! (`Process::stand_in`): a message then takes no switch between threads. The thread sleeps meanwhile, and
+//! the caller executes a short command itself (`step_in`). When the last such call ends, or has waited so
+//! long that it sleeps, it leaves the thread asleep where arrivals wake it, or wakes it if there is work
+//! (`leave_to_thread`). If another call already stands in, a call looks for responses, yields, then sleeps
+//! until it is woken for an arrival ([`super::helper::Resting`]). No call holds the process while it waits.
+//! The thread waits awake only if it has a CPU for itself and no call waits.
 //!
-//! Whoever lets go of the machine while the thread sleeps does `leave_to_thread`, now or, where calls wait,
-//! when the last of them ends: so no command and no arrival is left to nobody.
+//! A call that releases the machine while the thread sleeps calls `leave_to_thread`, at once or, if calls
+//! wait, when the last of them ends: so every command and every arrival has a thread that handles it.
 //!
 //! While the mode is in force `Engine::own` is empty but while a call borrows, the gate is in its concurrent
 //! mode, and calls have a [`Remote`] instead. Locks: the gate, then the machine's (`back.rs`).

@@ -18,7 +18,7 @@ use ayatori_devices::threads::Parker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// What calls have while the machine is with its thread.
+/// The calls' side while the thread owns the machine.
 pub(in crate::runtime) struct Remote {
     pub(super) commands: Producer<Command>,
     pub(super) responses: Consumer<Response>,
@@ -39,8 +39,8 @@ impl Remote {
         self.borrowed.is_some()
     }
 
-    /// The machine. What was commanded before is executed, and a round of progress made, in which functions
-    /// of the user's may run.
+    /// Borrows the machine. Executes earlier commands and makes a round of progress, in which functions of
+    /// the user's may run.
     pub(in crate::runtime) fn borrow(&mut self) -> Machine {
         FLAGS.wanted_count.fetch_add(1, Ordering::SeqCst);
         let mut back = back::lock();
@@ -123,7 +123,7 @@ impl Remote {
             return false;
         }
         let mut bytes = [0; COPY_BYTES_MAX];
-        // SAFETY: the array is alive and nobody else's while it is written, on this thread, and as long.
+        // SAFETY: the array has this length, is alive, and only this thread uses it while it is written.
         let copy = unsafe { Buffer::from_raw_parts(bytes.as_mut_ptr(), buffer.len()) };
         copy.copy_from(0, buffer, 0, buffer.len());
         let length = buffer.len() as u8;
@@ -173,7 +173,7 @@ impl Remote {
 
     /// Does a round in the thread's place, for a call that waits. `true`: something happened.
     pub(in crate::runtime) fn stand_in(&self) -> bool {
-        // Whoever has it makes progress.
+        // The holder of the lock makes progress.
         let Some(mut guard) = back::try_lock() else { return false };
         guard.as_mut().is_some_and(|back| back.round())
     }

@@ -5,9 +5,9 @@
 //!   consumer:  head != tail (acquire) ?   item = slot[head]   head += 1 (release)
 //! ```
 //!
-//! Each side keeps what it last saw of the other's counter and looks again only when that says full, or
-//! empty: a line moves between the CPUs when it has to. Who may be the producer, and who the consumer, is the
-//! owners' matter: each side is a value that is used through `&mut`, so by one thread at a time.
+//! Each side keeps the other's counter as last seen and reads it again only when the ring seems full, or
+//! empty, so a line moves between the CPUs only when needed. The owners decide which threads produce and
+//! consume: each side is a value that is used through `&mut`, so by one thread at a time.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -26,8 +26,8 @@ struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a slot is touched by the producer while it is vacant and by the consumer while it is taken, which
-// the counters tell (release and acquire), so never by both; what goes from thread to thread may.
+// SAFETY: a slot is touched by the producer while it is vacant and by the consumer while it is taken, as the
+// counters show (release and acquire), so never by both; the items are `Send`.
 unsafe impl<T: Send> Sync for Ring<T> {}
 // SAFETY: as above; the items in it may be dropped by any thread.
 unsafe impl<T: Send> Send for Ring<T> {}
@@ -44,7 +44,7 @@ impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         let (mut head, tail) = (*self.head.0.get_mut(), *self.tail.0.get_mut());
         while head != tail {
-            // SAFETY: between the counters slots are taken, and nobody else is left.
+            // SAFETY: slots between the counters are taken, and no other user is left.
             unsafe { (*self.slot(head)).assume_init_drop() };
             head = head.wrapping_add(1);
         }

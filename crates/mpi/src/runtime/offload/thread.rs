@@ -23,12 +23,12 @@ use std::time::Instant;
 
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
-/// A look takes at least some 80 ns, so 500 of them as long as to wake somebody.
+/// A look takes at least some 80 ns, so 500 of them take as long as a wake-up.
 const SPINS_MAX: u32 = 500;
 
-/// How calls and the thread wait, where `occupancy` says how many ranks share how many CPUs, and this rank
-/// may use `own_cpus`. A call that waits does the thread's work, as without it; the thread waits awake only
-/// where it has a CPU besides.
+/// Wait policies of calls and of the thread. `occupancy` says how many ranks share how many CPUs, and this
+/// rank may use `own_cpus`. A waiting call does the thread's work, as without a thread; the thread waits
+/// awake only if it has a spare CPU.
 fn policies(occupancy: Occupancy, own_cpus: usize, of_device: WaitPolicy) -> (WaitPolicy, WaitPolicy) {
     let calls = WaitPolicy { spins_count: of_device.spins_count.min(SPINS_MAX), ..of_device };
     let thread = match own_cpus {
@@ -84,7 +84,7 @@ pub(in crate::runtime) fn enter(
     }
 }
 
-/// What was under way when the mode ended.
+/// Operations under way when the mode ended.
 pub(crate) struct UnderWay {
     /// Operations that are over.
     pub(crate) responses: Vec<Response>,
@@ -155,14 +155,14 @@ fn run(parker: &Parker, policy: WaitPolicy) {
         if FLAGS.is_stopping.load(Ordering::SeqCst) {
             return;
         }
-        // A call that waits does it all. And who has yielded to a program that computes waits for the next
-        // tick, for milliseconds; who is woken runs at once.
+        // A waiting call does all the work. And a thread that yields to a computing program waits for the
+        // next tick, for milliseconds, while a woken thread runs at once.
         let is_useless = sleepers::is_awaited() || policy.spins_count == 0;
         let step = if is_useless { WaitStep::Sleep } else { wait.step() };
         match step {
             WaitStep::Spin => std::hint::spin_loop(),
             WaitStep::Yield => {
-                // Whoever runs instead may want to borrow.
+                // The thread that runs instead may need to borrow.
                 drop(guard);
                 ayatori_devices::shm::yield_now();
                 guard = back::lock();
@@ -172,7 +172,7 @@ fn run(parker: &Parker, policy: WaitPolicy) {
     }
 }
 
-/// Sleeps where arrivals, commands and those who borrow wake it.
+/// Sleeps where arrivals, commands and borrowers wake it.
 fn sleep(mut guard: Locked, parker: &Parker) -> Locked {
     let Some(back) = guard.as_mut() else { return guard };
     let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
@@ -201,7 +201,8 @@ fn sleep(mut guard: Locked, parker: &Parker) -> Locked {
     if let Some(machine) = guard.as_mut().and_then(|back| back.machine.as_mut()) {
         machine.after_park();
     }
-    // Those who look for themselves are to look; and who sleeps in a call answers those who ask.
+    // Wakes threads that watch the engine themselves; after an inquiry also all resting threads, one of which
+    // answers it.
     sleepers::tell(calls::words().is_asked());
     guard
 }
