@@ -29,20 +29,22 @@ struct Case {
     rates: &'static [u32],
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case { name: "one rail, not shaped", rates: &[] },
     Case { name: "1 x 2 Gbit/s", rates: &[2000] },
+    Case { name: "2 x 2 Gbit/s", rates: &[2000, 2000] },
     Case { name: "4 x 2 Gbit/s", rates: &[2000, 2000, 2000, 2000] },
     Case { name: "2 Gbit/s + 500 Mbit/s", rates: &[2000, 500] },
 ];
 
 /// The table's lines.
-const LINES: [&str; 5] = [
+const LINES: [&str; 6] = [
     "8 B one way, us",
     "1 MiB one way, GB/s",
     "1 MiB both ways, GB/s",
     "4 MiB one way, GB/s",
     "4 MiB both ways, GB/s",
+    "4 MiB ping-pong, us",
 ];
 
 /// A launch of a program, with messages of one size only.
@@ -57,7 +59,7 @@ struct Launch {
 
 const PING_PONG: Launch =
     Launch { program: "pingpong", bytes: 8, budget_ms: 300, figures: &[(0, "pingpong")] };
-const BANDWIDTHS: [Launch; 2] = [
+const LONG: [Launch; 3] = [
     Launch {
         program: "bandwidth",
         bytes: 1 << 20,
@@ -70,6 +72,7 @@ const BANDWIDTHS: [Launch; 2] = [
         budget_ms: 300,
         figures: &[(3, "bandwidth"), (4, "bibandwidth")],
     },
+    Launch { program: "pingpong", bytes: 4 << 20, budget_ms: 600, figures: &[(5, "pingpong")] },
 ];
 
 /// Ping-pongs of each in a round: they take little time, and scatter by a tenth and more.
@@ -134,7 +137,7 @@ pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
                     samples.entry((place + 2, "raw")).or_default().push(value);
                 }
             }
-            for launch in &BANDWIDTHS {
+            for launch in &LONG {
                 launch_all(launch, &mut samples)?;
             }
         }
