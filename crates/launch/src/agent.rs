@@ -1,11 +1,10 @@
 //! `ayatori agent`: a host loop of its own process, for a controller elsewhere.
 //!
-//! It speaks with the controller over its standard input and output (`wire.rs`) and with nobody else: no
-//! port, no key on a command line. Where there are hosts behind it, it starts their agents in the same
-//! manner and relays ([`Relay`]); what becomes of the job is decided by the controller alone. It ends its
-//! ranks when the controller says so, and when the controller is gone: input closed, or silent for
-//! [`SILENCE_MAX`]. If it is itself killed its ranks die with it, and the watchdog ends what they
-//! started.
+//! It communicates only with the controller, over its standard input and output (`wire.rs`): no port, no key
+//! on a command line. If there are hosts behind it, it starts their agents in the same manner and relays
+//! ([`Relay`]); the controller alone decides about the job. It ends its ranks when the controller says so,
+//! and when the controller is gone: input closed, or silent for [`SILENCE_MAX`]. If it is itself killed its
+//! ranks die with it, and the watchdog ends their child processes.
 
 use crate::channel::{Channel, Inflow};
 use crate::error::FAILURE;
@@ -182,7 +181,7 @@ impl Agent {
         }
     }
 
-    /// `false`: somebody wants this agent to end.
+    /// `false`: a signal asks this agent to end.
     fn handle_signals(&mut self) -> bool {
         for signal in self.signals.take() {
             if signal == SIGCHLD {

@@ -97,7 +97,7 @@ pub fn prepare(program: &mut Program, forced: Option<Abi>) -> anyhow::Result<()>
     }
     program.env.push(("LD_LIBRARY_PATH".into(), path));
     if is_tied {
-        // What is loaded already satisfies whoever asks for it by its name.
+        // A library loaded already satisfies every request for its name.
         program.env.push(("LD_PRELOAD".into(), library.into()));
     }
     if variable(program, "MPI4PY_MPIABI").is_none() {
@@ -212,7 +212,7 @@ fn system_directories() -> Vec<PathBuf> {
     all
 }
 
-/// What an ELF file says of the libraries it needs.
+/// The libraries that an ELF file needs.
 #[derive(Debug, Default)]
 struct Needs {
     libraries: Vec<String>,
@@ -223,7 +223,7 @@ struct Needs {
 }
 
 impl Needs {
-    /// Of a file; none if it is no ELF file of 64 bits.
+    /// Reads a file; `None` if it is no ELF file of 64 bits.
     fn read(path: &Path) -> Option<Self> {
         let data = fs::read(path).ok()?;
         let file = ElfFile64::<object::Endianness>::parse(&*data).ok()?;

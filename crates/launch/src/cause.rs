@@ -5,7 +5,7 @@ use signal_hook::consts::SIGTERM;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What ended the job.
+/// The cause of the job's end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// A rank exited with a code that is not 0, or died of a signal.

@@ -14,7 +14,7 @@ pub(crate) enum Inflow {
     Closed,
 }
 
-/// Above this much unsent, nothing more is to be produced.
+/// With more unsent bytes than this, producers stop.
 const CONGESTED_BYTES: usize = 1 << 20;
 
 /// Two pipes.
@@ -27,8 +27,8 @@ pub(crate) struct Channel {
     outflow: Arc<Mutex<Outflow>>,
 }
 
-/// What goes out, a frame after the other: of the loop, and of the thread that speaks for it (`pulse.rs`).
-/// Nobody holds its lock while waiting.
+/// Outgoing frames of the loop, and of the thread that sends heartbeats for it (`pulse.rs`). No thread holds
+/// its lock while waiting.
 #[derive(Debug)]
 pub(crate) struct Outflow {
     output: Arc<OwnedFd>,

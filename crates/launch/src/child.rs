@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// What is set up in the child, beyond what [`Command`] itself does.
+/// Set-up of the child that [`Command`] itself does not do.
 #[derive(Debug, Clone)]
 pub struct RankSetup {
     /// The launcher's process id. The child dies (SIGKILL) with the thread that starts it; if the launcher
@@ -48,8 +48,7 @@ pub fn prepare(command: &mut Command, setup: RankSetup) {
 fn setup_child(setup: &RankSetup) -> io::Result<()> {
     // SAFETY: integers only.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
-    // The parent may have died before the line above: then nobody will tell us.
-    // SAFETY: no arguments.
+    // The parent may have died before the line above: then no signal comes. SAFETY: no arguments.
     if unsafe { libc::getppid() } != setup.parent {
         // SAFETY: integers only; does not return.
         unsafe { libc::_exit(1) };

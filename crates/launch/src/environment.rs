@@ -1,4 +1,4 @@
-//! Who started this process, and the contract between `ayatori run` and the library.
+//! The launcher of this process, and the contract between `ayatori run` and the library.
 //!
 //! # What the launcher gives each rank
 //!
@@ -27,13 +27,13 @@
 //! rank. The rules:
 //!
 //! 1. The launcher makes it with size 0, with sealing allowed, and never looks into it.
-//! 2. Its length is a pure function of what all local ranks know (local size, version, settings). Each rank
-//!    that attaches calls `ftruncate` to that length, which is idempotent; fresh pages are zero, and zero
-//!    must mean "not yet initialised" to the shm device. Who initialises what is decided inside the segment
-//!    by atomics.
+//! 2. Its length is a pure function of values that all local ranks know (local size, version, settings). Each
+//!    rank that attaches calls `ftruncate` to that length, which is idempotent; fresh pages are zero, and
+//!    zero must mean "not yet initialised" to the shm device. Atomics inside the segment decide which rank
+//!    initialises which part.
 //! 3. After `ftruncate` a rank may add `F_SEAL_SHRINK | F_SEAL_GROW` (idempotent too, and `EPERM` from a rank
-//!    that comes later with the same length does not happen: an equal length is no change). From then on
-//!    nobody can cut the segment under a peer's feet (no `SIGBUS`).
+//!    that comes later with the same length does not happen: an equal length is no change). From then on no
+//!    process can shrink the segment while a peer uses it (no `SIGBUS`).
 //! 4. Take it with [`Host::shared_segment`]: the inherited number becomes close-on-exec, the answer is a
 //!    duplicate.
 //! 5. Under a foreign launcher there is no such descriptor. The first rank of each host then makes one and
@@ -50,7 +50,7 @@ use std::fmt::Display;
 use std::os::fd::{OwnedFd, RawFd};
 use std::str::FromStr;
 
-/// Set to `singleton` this says: a launcher's environment may be there; run this process alone all the same.
+/// `singleton`: run this process alone, even in a launcher's environment.
 pub const ENV_LAUNCH: &str = "AYATORI_LAUNCH";
 /// Under this name the launcher's key-value store has the key of the job's connections, 64 hexadecimal
 /// digits.
@@ -69,7 +69,7 @@ pub const ENV_CPUS: &str = "AYATORI_CPUS";
 pub const ENV_BOUND: &str = "AYATORI_BOUND";
 /// The job goes on without ranks that fail.
 pub const ENV_SURVIVE: &str = "AYATORI_SURVIVE";
-/// Who makes progress, and when: `inline`, `assisted` or `offload`.
+/// Progress mode: `inline`, `assisted` or `offload`.
 pub const ENV_PROGRESS: &str = "AYATORI_PROGRESS";
 /// The gap of every message, in packet times.
 pub const ENV_GAP: &str = "AYATORI_GAP";
@@ -110,7 +110,7 @@ pub fn gap_rule() -> Result<GapRule, String> {
 /// How this process was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Launch {
-    /// By nobody: `MPI_COMM_WORLD` is this process.
+    /// No launcher: `MPI_COMM_WORLD` is this process.
     Singleton,
     /// By a launcher that speaks PMI-1.
     Pmi1(Pmi1),
@@ -119,7 +119,7 @@ pub enum Launch {
     /// By a launcher that we cannot talk to, or whose environment is broken. Going on alone would give N jobs
     /// of one rank that all compute the same: fail with this text instead.
     Unusable {
-        /// What was found.
+        /// The setting found.
         what: String,
         /// Why it does not serve, and what to do.
         why: String,
@@ -135,7 +135,7 @@ pub enum Connection {
     Port {
         /// `host:port`.
         address: String,
-        /// Who to say we are.
+        /// The id to introduce ourselves with.
         id: u32,
     },
 }
@@ -145,13 +145,13 @@ pub enum Connection {
 pub struct Pmi1 {
     /// How to reach the launcher.
     pub connection: Connection,
-    /// Rank in the job; `None` over a port, where the handshake tells.
+    /// Rank in the job; `None` over a port, where the handshake gives it.
     pub rank: Option<u32>,
     /// Ranks in the job; `None` over a port.
     pub size: Option<u32>,
     /// Whether `MPI_Comm_spawn` started us.
     pub is_spawned: bool,
-    /// What it says of this host.
+    /// The launcher's data about this host.
     pub host: Host,
 }
 
@@ -222,7 +222,7 @@ impl Launch {
     }
 }
 
-/// What was found, and why it does not serve.
+/// The setting found, and the reason why it is unusable.
 type Unusable = (String, String);
 
 struct Environment<L> {

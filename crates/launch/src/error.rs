@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The job could not be run.
 pub const FAILURE: u8 = 1;
-/// What was asked for cannot be.
+/// The request is invalid.
 pub const USAGE: u8 = 2;
 /// The program cannot be executed; as a shell answers.
 pub const NOT_EXECUTABLE: u8 = 126;

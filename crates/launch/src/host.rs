@@ -1,4 +1,4 @@
-//! The host loop: starts the ranks of one host, watches them, and moves what they say and what they are told.
+//! The host loop: starts the ranks of one host, watches them, and moves their input, output and PMI messages.
 //!
 //! ```text
 //!   controller ──Message──► handle ─► ranks: signals, PMI replies, standard input
@@ -43,7 +43,7 @@ const DRAIN_AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// How long ranks may take to die of SIGKILL before they are left to the kernel.
 const KILL_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     Watcher,
@@ -378,7 +378,7 @@ impl Host {
             }
             Err(Errno::AGAIN | Errno::INTR) => false,
             _ => {
-                // Closing takes it out of the epoll set too: nobody else holds this end.
+                // Closing also removes it from the epoll set: no other process holds this end.
                 rank.streams[which] = None;
                 false
             }

@@ -54,7 +54,7 @@ impl Input {
         !matches!(self.source, Source::None)
     }
 
-    /// What is to be watched; `None`: nothing now.
+    /// The descriptor to watch; `None`: nothing now.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         if self.under_way_bytes >= UNDER_WAY_BYTES_MAX || self.is_background {
             return None;
@@ -62,7 +62,7 @@ impl Input {
         self.any_fd()
     }
 
-    /// What may be watched at the moment.
+    /// The descriptor that may be watched at the moment.
     pub(crate) fn any_fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.source {
             Source::None => None,
@@ -91,7 +91,7 @@ impl Input {
         }
     }
 
-    /// Rank 0 has taken so many bytes, or nobody wants them any more.
+    /// Rank 0 has taken this many bytes, or they are no longer wanted.
     pub(crate) fn on_taken(&mut self, count: usize) {
         self.under_way_bytes = self.under_way_bytes.saturating_sub(count);
     }
@@ -101,7 +101,7 @@ impl Input {
         self.is_background = false;
     }
 
-    /// Nobody reads it any more.
+    /// The input has no reader any more.
     pub(crate) fn close(&mut self) {
         self.source = Source::None;
     }

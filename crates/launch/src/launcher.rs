@@ -8,8 +8,7 @@
 //! ```
 //!
 //! Each process puts values under keys of its own: a key is fetched with the rank that has put it, because
-//! PMIx asks that process's host for it. What was put before a fence can be fetched after it, then or much
-//! later.
+//! PMIx asks that process's host for it. A value put before a fence can be fetched at any time after it.
 
 use crate::pmi::spawn::Part;
 use crate::{pmi, pmix};
@@ -79,7 +78,7 @@ pub(crate) fn check_rank(rank: u32, size: u32) -> Result<(), Error> {
 /// A value that a process has put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    /// Who has put it.
+    /// The rank that has put it.
     pub rank: u32,
     /// Under which key.
     pub key: String,
@@ -124,9 +123,8 @@ pub trait Launcher: Send + fmt::Debug {
     /// As for every request.
     fn fence(&mut self) -> Result<(), Error>;
 
-    /// The same, with something to do meanwhile: `meanwhile` is called and says after what time it is to be
-    /// called again, until all are here, or until it breaks, which it does where going on is useless.
-    /// Fetches nothing.
+    /// The same, with work meanwhile: it calls `meanwhile`, which returns the time until its next call, until
+    /// all ranks have arrived, or until it breaks because going on is useless. Fetches nothing.
     ///
     /// # Errors
     /// As for every request.
@@ -158,7 +156,7 @@ pub trait Launcher: Send + fmt::Debug {
     /// As for every request; the name was not published.
     fn unpublish(&mut self, service: &str) -> Result<(), Error>;
 
-    /// Where a service is (`MPI_Lookup_name`); `None` where nobody has published it.
+    /// Where a service is (`MPI_Lookup_name`); `None` if it is not published.
     ///
     /// # Errors
     /// As for every request.
@@ -174,8 +172,7 @@ pub trait Launcher: Send + fmt::Debug {
     /// As for every request; the launcher cannot start processes, or not these.
     fn spawn(&mut self, parts: &[Part], values: &[(&str, &str)]) -> Result<(), Error>;
 
-    /// A value that those have given who have started this process with [`spawn`](Launcher::spawn). `None`:
-    /// nobody has.
+    /// A value given by the processes that started this one with [`spawn`](Launcher::spawn). `None`: none.
     ///
     /// # Errors
     /// As for every request.

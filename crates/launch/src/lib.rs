@@ -1,4 +1,4 @@
-//! Starting MPI jobs, from both sides: what a launcher tells its ranks, and the launcher.
+//! Starting MPI jobs, from both sides: the launcher's environment of ranks, and the launcher.
 //!
 //! **Owns**: the contract between launcher and library ([`environment`]), what a rank asks of any launcher
 //! ([`launcher`]), the PMI-1 wire with its client and server ([`pmi`]), PMIx ([`pmix`]), what happens in a
@@ -95,8 +95,8 @@ pub mod why;
 #[cfg(feature = "controller")]
 mod wire;
 
-/// What the fuzz targets read: frames between a controller and an agent. What one says can be said again, and
-/// means the same.
+/// Entry of the fuzz targets: frames between a controller and an agent. A parsed frame can be emitted again,
+/// with the same meaning.
 #[cfg(all(fuzzing, feature = "controller"))]
 pub fn fuzz_agent_frames(data: &[u8]) {
     let mut rest = data;

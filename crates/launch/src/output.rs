@@ -1,4 +1,4 @@
-//! What ranks print, joined line by line.
+//! Output of ranks, joined line by line.
 //!
 //! Bytes of a rank's stream gather until a line is whole and go out as one piece, so lines of different ranks
 //! never mix. An unfinished line (a prompt, a progress bar) goes out when nothing follows for 100 ms; if
@@ -54,7 +54,7 @@ struct Sink {
     written: usize,
     /// Writing never blocks: a file.
     is_file: bool,
-    /// Nobody reads any more.
+    /// The stream has no reader any more.
     is_broken: bool,
     /// The stream (by index) whose unfinished line was written last.
     open_line: Option<usize>,
@@ -168,7 +168,7 @@ impl Outputs {
         sink.backlog.len() - sink.written > BACKLOG_MAX_BYTES
     }
 
-    /// Whether nobody reads `which` any more: the ranks should learn it.
+    /// Whether `which` has no reader any more: the ranks should learn it.
     pub(crate) fn is_broken(&self, which: Which) -> bool {
         self.sinks[self.sink_of(which)].is_broken
     }
@@ -293,7 +293,7 @@ mod tests {
         outputs
     }
 
-    /// Everything goes to a pipe that is full, and that nobody reads.
+    /// Everything goes to a full pipe without a reader.
     fn blocked_outputs() -> Outputs {
         let (reader, writer) = rustix::pipe::pipe().expect("pipe");
         std::mem::forget(reader);

@@ -33,7 +33,7 @@ struct Shared {
 }
 
 impl Pulse {
-    /// Of a loop that turns now.
+    /// For a loop that runs now.
     pub(crate) fn new() -> Self {
         Self::every(HEARTBEAT)
     }

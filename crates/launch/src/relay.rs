@@ -6,9 +6,9 @@
 //!                               Relay ──► agent    those of hosts behind it with the host's number (Of)
 //! ```
 //!
-//! What is for all goes down each branch once. Each side of a channel says once a heartbeat that it
-//! lives; one that is silent or closed is lost, and with it the hosts behind it: their agents have no
-//! other way to the launcher, notice that their channel is closed, and end their ranks.
+//! A message for all hosts goes down each branch once. Each side of a channel sends a heartbeat; one that is
+//! silent or closed is lost, and with it the hosts behind it: their agents have no other way to the launcher,
+//! notice that their channel is closed, and end their ranks.
 //!
 //! One epoll ([`Relay::fd`]), which its user waits for, as that of the host loop.
 
@@ -47,7 +47,7 @@ pub(crate) struct Relay {
     children: Vec<Child>,
     /// The child through which a host is reached.
     ways: BTreeMap<usize, usize>,
-    /// What hosts have said.
+    /// Messages from hosts.
     incoming: VecDeque<(usize, Message)>,
     /// Nothing is read for now, because what was read is not taken.
     is_paused: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Nobody is reached yet.
+    /// No host is reached yet.
     ///
     /// # Errors
     /// No descriptors left.
@@ -151,7 +151,7 @@ impl Relay {
         }
     }
 
-    /// Whether so much waits to be sent towards a host that nothing more is to be produced; it is lost, too.
+    /// Whether so much waits to be sent towards a host that producers must stop; also if the host is lost.
     pub(crate) fn is_congested(&mut self, host: usize) -> bool {
         let Some(&index) = self.ways.get(&host) else { return true };
         self.children[index].agent.channel().is_none_or(|channel| channel.is_congested())
@@ -194,7 +194,7 @@ impl Relay {
         }
     }
 
-    /// Once a heartbeat: tells the agents that this side lives, and gives up those that are silent.
+    /// Sends a heartbeat to the agents, and gives up silent ones.
     pub(crate) fn beat(&mut self, now: Instant) {
         self.pulse.turn();
         if now < self.turn + HEARTBEAT {

@@ -19,8 +19,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Begins to catch. What was ignored when we were started (nohup, a background job of a plain shell)
-    /// stays so.
+    /// Begins to catch. Signals ignored when we were started (nohup, a background job of a plain shell) stay
+    /// ignored.
     pub(crate) fn new() -> io::Result<Self> {
         let ignored = ignored_mask();
         let is_wanted = |signal: &i32| ignored >> (signal - 1) & 1 == 0;

@@ -27,7 +27,7 @@ pub(crate) struct Started {
     pub(crate) pmi: UnixStream,
 }
 
-/// What is the same for all ranks of a host.
+/// State shared by all ranks of a host.
 #[derive(Debug)]
 pub(crate) struct Spawner<'o> {
     order: &'o Order,
@@ -40,7 +40,7 @@ pub(crate) struct Spawner<'o> {
     parent: i32,
 }
 
-/// What other launchers tell their ranks: ours must not believe it.
+/// Variables of other launchers: our ranks must not read them.
 const FOREIGN_PREFIXES: [&str; 6] =
     ["PMI_", "PMIX_", "OMPI_COMM_WORLD_", "HYDI_", "MPI_LOCAL", "SLURM_STEP_"];
 const OURS: [&str; 6] = [
@@ -56,7 +56,7 @@ const OURS: [&str; 6] = [
 /// launcher's, but for the agents that it has started.
 const FDS_PER_RANK: u64 = 3;
 const FDS_OWN: u64 = 64;
-/// Of an agent in the process that has started it.
+/// Descriptors of an agent in the process that has started it.
 const FDS_PER_AGENT: u64 = 2;
 
 impl<'o> Spawner<'o> {

@@ -1,4 +1,4 @@
-//! What is to be run, where, and how: the controller's order, and the part of it that goes to each host.
+//! The job: programs, hosts and settings, as the controller's order and as the part of it for each host.
 
 use crate::environment::ENV_SURVIVE;
 use crate::hosts::HostSpec;
@@ -24,18 +24,18 @@ pub struct JobSpec {
     /// It goes on without ranks that fail.
     #[serde(default)]
     pub survives: bool,
-    /// What is started where and how each rank ended is printed.
+    /// Prints each start with its host, and the end of each rank.
     pub is_verbose: bool,
     /// Where, if not on this host alone.
     pub cluster: Option<Cluster>,
     /// How many processes the user has room for, those that a spawn adds included (`MPI_UNIVERSE_SIZE`,
     /// MPI-5.0 §11.10.1); `None`: the slots of the hosts, if there are any.
     pub universe_size: Option<u32>,
-    /// What stands in the key-value space from the beginning.
+    /// Initial content of the key-value space.
     pub values: Vec<(String, String)>,
     /// Ranks of another job have started it (`MPI_Comm_spawn`).
     pub is_spawned: bool,
-    /// What MPI all programs were built for, as the user says it; that of programs that they spawn, too.
+    /// The MPI that all programs, spawned ones included, were built for, as the user says it.
     #[serde(default)]
     pub abi: Option<Abi>,
 }
@@ -45,7 +45,7 @@ pub struct JobSpec {
 pub struct App {
     /// How many ranks run it.
     pub ranks_count: usize,
-    /// What they run.
+    /// The program that they run.
     pub program: Program,
 }
 
@@ -145,8 +145,8 @@ impl Reach {
         self.from.is_some()
     }
 
-    /// For the end of a message that says why an agent could not be started: who was to start it, if not the
-    /// launcher.
+    /// The end of a message about an agent that could not be started: the host that should have started it,
+    /// if not the launcher.
     pub(crate) fn describe_start(&self) -> String {
         self.from.as_ref().map_or_else(String::new, |host| {
             format!(
@@ -157,7 +157,7 @@ impl Reach {
     }
 }
 
-/// What one host is to start, and what the hosts behind it are to.
+/// The ranks that one host starts, and the orders of the hosts behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) job: String,

@@ -1,5 +1,5 @@
-//! What becomes of a job: who ended it and why, what is said of it, when grace periods are over. A machine
-//! without I/O: it is told what happens and the time, and gives [`Action`]s.
+//! The course of a job: the cause of its end, the messages about it, grace periods. A state machine without
+//! I/O: it takes events and the time, and gives [`Action`]s.
 //!
 //! ```text
 //!   running ──cause──► ending: SIGTERM, 0.5 s later SIGKILL ──► all ranks have ended ──► finishing
@@ -9,11 +9,11 @@
 //!
 //! Inputs: `handle_*`. Outputs: [`poll_action`](Supervisor::poll_action),
 //! [`poll_timeout`](Supervisor::poll_timeout). The first failure ends the job and gives the exit code. Hosts
-//! report in any order, so a failure is announced only after [`Limits::hearsay`]: one that is reported
-//! meanwhile and lies behind it (a killed rank behind one that gave up) takes its place. A rank that fails
-//! *after* `MPI_Finalize` ends nobody else: ranks that have also finalized take the time they need, ranks
-//! about to finalize get [`Limits::finalize`]. Where the job survives failures, a rank that fails between
-//! `MPI_Init` and `MPI_Finalize` ends nobody as long as others run; the exit code is that of the others.
+//! report in any order, so a failure is announced only after [`Limits::hearsay`]: if its cause (a killed rank
+//! behind one that gave up) is reported meanwhile, that takes its place. A rank that fails *after*
+//! `MPI_Finalize` ends no other rank: ranks that have also finalized take the time they need, ranks about to
+//! finalize get [`Limits::finalize`]. If the job survives failures, a rank that fails between `MPI_Init` and
+//! `MPI_Finalize` ends no other rank as long as others run; the exit code is that of the others.
 
 use crate::cause::Cause;
 use crate::pmi::names::NameRequest;
@@ -58,7 +58,7 @@ impl Default for Limits {
     }
 }
 
-/// What is to be done.
+/// A request to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Print a line of the launcher's own.
@@ -110,9 +110,9 @@ pub struct Supervisor {
     server: Server,
     actions: VecDeque<Action>,
     cause: Option<Cause>,
-    /// What is still to be said of the cause, and when.
+    /// The pending message about the cause, and its time.
     unsaid: Option<(String, Instant)>,
-    /// A rank's failure after `MPI_Finalize`: it gives the exit code and ends nobody.
+    /// A rank's failure after `MPI_Finalize`: it gives the exit code and ends no other rank.
     late: Option<Cause>,
     /// When ranks that have not finalized after that are ended.
     finalize_by: Option<Instant>,
@@ -190,7 +190,7 @@ impl Supervisor {
         self.late.as_ref().or(self.cause.as_ref()).map_or(0, Cause::exit_code)
     }
 
-    /// What is to be done next.
+    /// The next action.
     pub fn poll_action(&mut self) -> Option<Action> {
         if let Some((rank, bytes)) = self.server.poll_output() {
             return Some(Action::Pmi(rank, bytes));
@@ -254,8 +254,8 @@ impl Supervisor {
         !matches!(self.cause, None | Some(Cause::Interrupted { .. } | Cause::Timeout(_)))
     }
 
-    /// A world that ranks have started has ended with this code, above 0. `is_apart`: nobody is connected to
-    /// it any more, and it is no concern of the ranks.
+    /// A world that ranks have started has ended with this code, above 0. `is_apart`: no rank is connected to
+    /// it any more, so it does not concern the ranks.
     pub fn handle_world_failed(&mut self, code: u8, is_apart: bool, now: Instant) {
         let cause = Cause::World { code };
         if is_apart || self.running_count == 0 {
@@ -314,7 +314,7 @@ impl Supervisor {
         }
     }
 
-    /// A host could not start its ranks. What is said of it is the caller's business.
+    /// A host could not start its ranks. The caller prints the message.
     pub fn handle_start_failed(&mut self, host: usize, why: String, now: Instant) {
         self.kill_at = Some(now);
         self.cause.get_or_insert(Cause::Host { name: self.hosts[host].clone(), why });
@@ -434,7 +434,7 @@ impl Supervisor {
         self.check_absent(now);
     }
 
-    /// Nobody may wait for a rank that has gone.
+    /// No rank may wait for one that has gone.
     fn check_absent(&mut self, now: Instant) {
         // Asked at every request of every rank: the search is for jobs of which a rank has ended.
         if self.server.is_barrier_pending()

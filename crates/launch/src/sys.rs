@@ -15,9 +15,9 @@ pub(crate) fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
     if copy < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made `copy` for us and nobody else knows its number.
+    // SAFETY: the kernel has just made `copy` for us and no other code knows its number.
     let copy = unsafe { OwnedFd::from_raw_fd(copy) };
-    // SAFETY: both calls take integers only; `fd` was open a moment ago, else EBADF, which harms nobody.
+    // SAFETY: both calls take integers only; `fd` was open a moment ago, else EBADF, which does no harm.
     unsafe {
         libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         let flags = libc::fcntl(copy.as_raw_fd(), libc::F_GETFL);

@@ -1,4 +1,4 @@
-//! Who starts whose agent: the launcher a few, each of these a few more.
+//! The tree in which agents are started: the launcher starts a few, each of these a few more.
 //!
 //! ```text
 //!   launcher ─┬─ h0 ─┬─ h1        a branch: consecutive hosts,
@@ -30,7 +30,7 @@ impl Branch {
     }
 
     /// Divides hosts without branches among `count` of them, each of which starts the agents of its part in
-    /// the same manner. Nobody starts more than `count`; where `count` is below 2, the launcher starts all.
+    /// the same manner. No agent starts more than `count`; if `count` is below 2, the launcher starts all.
     pub(crate) fn divide(mut hosts: Vec<Branch>, count: usize) -> Vec<Branch> {
         if count < 2 || hosts.len() <= count {
             return hosts;

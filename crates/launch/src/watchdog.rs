@@ -40,7 +40,7 @@ impl Watchdog {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Tells it whom to kill. Its death is no reason to end the job: errors are not reported.
+    /// Tells it which processes to kill. Its death is no reason to end the job: errors are not reported.
     pub(crate) fn watch(&mut self, pids: impl Iterator<Item = Pid>) {
         let list: String = pids.map(|pid| format!("{}\n", pid.as_raw_nonzero())).collect();
         self.write(&list);
@@ -49,7 +49,7 @@ impl Watchdog {
     /// The job has ended in order.
     pub(crate) fn dismiss(mut self) {
         self.write(FAREWELL);
-        // What it could still be doing is starting up; there is nothing to wait for.
+        // It can only be starting up; there is nothing to wait for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What `ayatori run` and its agents say to each other: frames over the agent's standard input and output.
+//! Messages between `ayatori run` and its agents: frames over the agent's standard input and output.
 //!
 //! ```text
 //!   length of the rest u32 | kind u8 | rank u32 | bytes
@@ -7,8 +7,8 @@
 //! A frame is about the agent's own host, or for it and those behind it; one of another host carries that
 //! host's number and frame ([`Message::Of`]).
 //!
-//! Little-endian. The agent begins with [`PREAMBLE`]: what the remote shell prints before is skipped. The way
-//! is as trustworthy as what carries it (ssh, or this host); lengths are bounded all the same.
+//! Little-endian. The agent begins with [`PREAMBLE`]: output of the remote shell before it is skipped. The
+//! channel is as trustworthy as its carrier (ssh, or this host); lengths are bounded nevertheless.
 
 use crate::spec::Order;
 use crate::status::Status;
@@ -36,7 +36,7 @@ pub(crate) enum Message {
     Signal(i32),
     /// To the agent: standard input of rank 0; none: its end.
     Stdin(Vec<u8>),
-    /// From the agent: so many bytes of it were taken, or nobody wants them any more.
+    /// From the agent: this many bytes of it were taken, or are no longer wanted.
     StdinTaken(usize),
     /// Both ways: I live.
     Alive,
@@ -56,7 +56,7 @@ pub(crate) enum Message {
     Ask(u32),
     /// From the agent: what they do.
     Report(u32, Box<HostReport>),
-    /// To the agent: nobody reads standard output (or, `true`, standard error) any more.
+    /// To the agent: standard output (or, `true`, standard error) has no reader any more.
     Unread(bool),
     /// To the agent: all ranks of the job have ended (`true`: before their time). Take the last of their
     /// output and end what they have left behind.
@@ -192,7 +192,7 @@ fn whole(bytes: &[u8]) -> Result<Message, Malformed> {
     }
 }
 
-/// A report as bytes that fit a frame: too long, it goes without what ranks have told.
+/// A report as bytes that fit a frame: if it is too long, the ranks' own reports are left out.
 fn fitting(report: &HostReport) -> Vec<u8> {
     let whole = serde_json::to_vec(report).unwrap_or_default();
     if whole.len() < FRAME_BYTES_MAX - 2 * HEAD_BYTES {

@@ -1,8 +1,8 @@
 //! What a batch system has given to this job: hosts, slots, and how to start something on each host.
 //!
 //! Read from the environment that the batch system has set up, and from the files and commands that it names.
-//! Each format has a parser that is a pure function in a file of its own. Of several batch systems that left
-//! traces the first of [`detect`]'s list counts.
+//! Each format has a parser that is a pure function in a file of its own. If several batch systems left
+//! traces, the first of [`detect`]'s list counts.
 //!
 //! | batch system | hosts and slots from | agents are started by |
 //! |---|---|---|

@@ -30,7 +30,7 @@ fn slurms_slots_are_tasks_where_tasks_were_asked_for() {
     assert_eq!(hosts(&job, ""), "Slurm job 17: n1:8 n2:8 n3:4");
     let tasks = [("SLURM_NTASKS", "5"), ("SLURM_TASKS_PER_NODE", "2(x2),1")];
     assert_eq!(hosts(&[&job[..], &tasks[..]].concat(), ""), "Slurm job 17: n1:2 n2:2 n3:1");
-    // What sbatch sets without -n says nothing.
+    // The variables that sbatch sets without -n are no information.
     assert_eq!(
         hosts(&[&job[..], &[("SLURM_TASKS_PER_NODE", "1(x3)")]].concat(), ""),
         "Slurm job 17: n1:8 n2:8 n3:4"

@@ -1,5 +1,5 @@
-//! Inquiries of `ayatori why`, and SIGUSR1: every host is asked. When all have answered, or time is over, who
-//! asked gets what there is.
+//! Inquiries of `ayatori why`, and SIGUSR1: every host is asked. When all have answered, or at the time
+//! limit, the asker gets the answers so far.
 
 use crate::why::listen::Listener;
 use crate::why::printing::Printing;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long hosts may take; a look takes them half a second at most.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
-/// Who asks.
+/// The asker.
 #[derive(Debug)]
 pub(crate) enum Asker {
     /// `ayatori why`.
@@ -93,7 +93,7 @@ pub(crate) fn without_ranks(host: &str, problem: &str) -> HostReport {
     HostReport { host: host.to_owned(), ranks: Vec::new(), problem: Some(problem.to_owned()) }
 }
 
-/// Adds ranks that have ended and that nobody has seen, each with its process.
+/// Adds ended ranks that no host has reported, each with its process.
 pub(crate) fn add_ended(report: &mut HostReport, ended: impl Iterator<Item = (usize, Option<i32>)>) {
     for (number, pid) in ended {
         let rank = number as u32;

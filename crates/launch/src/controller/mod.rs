@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The relay (`relay.rs`) holds the channels to the agents. Beyond [`crate::tree::BRANCH_COUNT_DEFAULT`]
-//! hosts some agents start others and relay for them; nothing here depends on it but who is lost with whom.
+//! hosts some agents start others and relay for them. Here this matters only for the hosts that are lost
+//! together with another.
 //!
 //! Everything between hosts that is not a message of the program goes over the agents' channels: PMI, output,
 //! signals, ends. So the launcher has no port, and the job's key, which ranks fetch by PMI, travels where ssh

@@ -66,7 +66,7 @@ struct Controller<'s> {
     /// The launcher that has started this one.
     first: Option<Wire>,
     is_start_told: bool,
-    /// Who has asked for names under which number.
+    /// Askers of names, by number.
     name_askers: Vec<NameAsker>,
     job: String,
     epoll: OwnedFd,
@@ -81,7 +81,7 @@ struct Controller<'s> {
     is_output_watched: bool,
     /// Standard output, standard error: too much of it waits to be printed.
     is_paused: [bool; 2],
-    /// The hosts know that nobody reads it.
+    /// The hosts know that this stream has no reader any more.
     is_unread: [bool; 2],
     started: Instant,
     /// When hosts that have not finished are given up.
@@ -134,7 +134,7 @@ pub(super) fn place(spec: &JobSpec) -> anyhow::Result<(Vec<String>, Vec<usize>)>
     Ok((names, each.collect()))
 }
 
-/// What stands in the job's key-value store from the beginning.
+/// Initial content of the job's key-value store.
 fn provided<'s>(spec: &'s JobSpec, host_of_rank: &[usize]) -> anyhow::Result<Vec<(&'s str, String)>> {
     let nodes: Vec<u32> = host_of_rank.iter().map(|&host| host as u32).collect();
     let mapping = mapping::text(&nodes);
@@ -485,7 +485,7 @@ impl<'s> Controller<'s> {
         }
     }
 
-    // What is watched.
+    // Updates the watched descriptors.
 
     fn watch_all(&mut self) {
         let now = Instant::now();
@@ -594,7 +594,7 @@ impl<'s> Controller<'s> {
         }
     }
 
-    /// Hosts that have not answered say so; ranks that have ended are added where nobody has seen them.
+    /// Hosts that have not answered say so; ended ranks are added if no host has reported them.
     fn completed(&self, reports: Vec<Option<HostReport>>) -> Vec<HostReport> {
         let complete = |(host, report): (usize, Option<HostReport>)| {
             let late = || without_ranks(&self.links[host].name, "its agent has not answered in time");
@@ -686,7 +686,7 @@ mod tests {
         JobSpec { apps, cluster: Some(cluster), ..JobSpec::default() }
     }
 
-    /// What rank 0 is answered when it asks where ranks are.
+    /// The answer to rank 0's question where ranks are.
     fn mapping_reply(hosts: &str, ranks_count: usize) -> Vec<u8> {
         let spec = spec(hosts, ranks_count);
         let (names, host_of_rank) = place(&spec).expect("places");

@@ -163,21 +163,21 @@ impl World {
         if self.status.is_none()
             && let (Some(pid), Some(signal)) = (self.pid(), Signal::from_named_raw(signal))
         {
-            // Killed at once it could not end its ranks in order; they die with it all the same.
+            // Killed at once it could not end its ranks in order, but they die with it.
             let _ = kill_process(pid, signal);
         }
     }
 }
 
-/// Who asks for a name that another launcher keeps.
+/// The asker of a name that another launcher keeps.
 pub(super) enum NameAsker {
     Rank(usize),
     /// A world, and its number of the question.
     World(usize, u64),
 }
 
-/// How many processes there is room for: what the user says, or the slots of the hosts. Nobody has said it of
-/// one host without slots: a guess from its CPUs would keep programs from starting what runs well.
+/// Number of processes that fit: the user's value, or the slots of the hosts. It is unknown for one host
+/// without slots: a guess from its CPUs would keep programs from spawning processes that run well.
 pub(super) fn universe_size(spec: &JobSpec) -> Option<usize> {
     let slots = |cluster: &Cluster| cluster.hosts.iter().map(|host| host.slots).sum();
     spec.universe_size.map(|size| size as usize).or_else(|| spec.cluster.as_ref().map(slots))
@@ -236,7 +236,7 @@ fn app(part: Part, abi: Option<Abi>) -> anyhow::Result<App> {
 /// The new launcher's side: the wire, and what it is to run.
 ///
 /// # Errors
-/// Nobody has started this process so.
+/// This process was not started so.
 pub(super) fn take_over(number: &str) -> anyhow::Result<(Wire, JobSpec)> {
     let fd: RawFd = number.parse().ok().filter(|&fd: &RawFd| fd > 2).context("no descriptor is given")?;
     let socket = UnixStream::from(crate::sys::adopt(fd).context("the descriptor of the first launcher")?);

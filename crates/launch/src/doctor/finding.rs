@@ -1,4 +1,4 @@
-//! What checks find.
+//! Findings of checks.
 
 use serde::Serialize;
 
@@ -21,11 +21,11 @@ pub struct Finding {
     pub check: &'static str,
     /// How bad it is.
     pub severity: Severity,
-    /// What is so.
+    /// The problem.
     pub problem: String,
-    /// What to change, where possible as a command.
+    /// The change to make, as a command if possible.
     pub remedy: String,
-    /// What that gains.
+    /// The gain of that.
     pub gain: String,
 }
 

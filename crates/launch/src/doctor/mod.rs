@@ -1,4 +1,4 @@
-//! What of this machine's settings stops or slows MPI jobs, and what to change: `ayatori doctor`.
+//! Settings of this machine that stop or slow MPI jobs, and their remedies: `ayatori doctor`.
 //!
 //! Owns: the checks, a file a subject, each a function of a [`System`]: files of `/proc` and `/sys` beneath a
 //! root, an environment, and what the user plans. It changes nothing and opens no socket, so the same checks
@@ -27,12 +27,12 @@ use finding::Findings;
 pub struct Check {
     /// Its name.
     pub name: &'static str,
-    /// What it looks at, in a few words.
+    /// The subject of the check, in a few words.
     pub about: &'static str,
     run: fn(&System, &mut Findings),
 }
 
-/// All checks, in the order in which findings are told.
+/// All checks, in the order of printing.
 pub const CHECKS: &[Check] = &[
     Check { name: "open-files", about: "limit of open files", run: limits::open_files },
     Check { name: "processes", about: "limit of processes", run: limits::processes },

@@ -132,7 +132,7 @@ const ROUND_TRIP_S: f64 = 0.5e-3;
 
 pub(super) fn buffers(system: &System, findings: &mut Findings) {
     let rates = working(system).into_iter().filter_map(|interface| interface.mbit_per_s);
-    // Virtual interfaces tell no speed; a gigabit is what any has.
+    // Virtual interfaces report no speed; each has at least a gigabit.
     let mbit_per_s = rates.max().unwrap_or(1_000);
     let needed = (mbit_per_s as f64 * 1e6 / 8.0 * ROUND_TRIP_S) as u64;
     for (path, name) in

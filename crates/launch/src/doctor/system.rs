@@ -14,7 +14,7 @@ pub struct System {
     pub environment: BTreeMap<String, String>,
     /// Ranks that are to run on this host; `None`: not said.
     pub ranks: Option<u64>,
-    /// The installation that is to be used: `PREFIX` of `PREFIX/bin/ayatori`, as seen beneath the root.
+    /// The installation in use: `PREFIX` of `PREFIX/bin/ayatori`, as seen beneath the root.
     pub prefix: Option<PathBuf>,
 }
 

@@ -46,7 +46,7 @@ const HEALTHY: &[(&str, &str)] = &[
     ("sys/class/net/eth0/speed", "25000\n"),
     ("sys/class/net/eth0/duplex", "full\n"),
     ("sys/class/net/eth0/mtu", "9000\n"),
-    // Nobody uses this one.
+    // An unused interface.
     ("sys/class/net/eth1/device/vendor", "0x8086\n"),
     ("sys/class/net/eth1/flags", "0x1002\n"),
     ("sys/class/net/eth1/mtu", "1500\n"),
@@ -87,7 +87,7 @@ impl Planted {
     }
 }
 
-/// What is found after a change to the healthy machine: the checks' names and the first problem.
+/// Findings after a change to the healthy machine: the checks' names and the first problem.
 fn after(change: impl FnOnce(&mut Planted)) -> (Vec<&'static str>, Option<Finding>) {
     let mut planted = Planted::healthy();
     change(&mut planted);

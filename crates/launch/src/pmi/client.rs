@@ -18,33 +18,33 @@ use std::time::Duration;
 pub enum Error {
     /// A system call failed.
     Io {
-        /// What was being done.
+        /// The operation in progress.
         doing: &'static str,
         /// The cause.
         source: io::Error,
     },
     /// The launcher closed the connection: it has died.
     Gone {
-        /// What was being done.
+        /// The operation in progress.
         doing: &'static str,
     },
     /// The launcher sent what is no PMI-1, or we were asked to send it.
     Wire {
-        /// What was being done.
+        /// The operation in progress.
         doing: &'static str,
         /// The cause.
         source: WireError,
     },
     /// The launcher answered another question than the one asked.
     OutOfStep {
-        /// What was being done.
+        /// The operation in progress.
         doing: &'static str,
-        /// What it answered.
+        /// The launcher's answer.
         answer: String,
     },
     /// The launcher said no.
     Refused {
-        /// What was being done.
+        /// The operation in progress.
         doing: &'static str,
         /// Its return code.
         rc: i32,
@@ -219,7 +219,7 @@ impl Client {
         result
     }
 
-    /// Fetches a value; `None` where nobody has stored one under this key.
+    /// Fetches a value; `None` if none is stored under this key.
     ///
     /// # Errors
     /// As for every request.
@@ -236,15 +236,15 @@ impl Client {
         result
     }
 
-    /// Fetches a value for each key, in their order, `None` where nobody has stored one: under `ayatori run`
-    /// many requests on their way at a time, so that it takes the launcher's time and not as many round
-    /// trips. Other launchers need not take a request before the one before it is answered: Slurm 22.05 loses
-    /// the second.
+    /// Fetches a value for each key, in their order, `None` if none is stored. Under `ayatori run` many
+    /// requests are in flight at a time, so that it takes the launcher's time and not as many round trips.
+    /// Other launchers need not take a request before the one before it is answered: Slurm 22.05 loses the
+    /// second.
     ///
     /// # Errors
     /// As for every request.
     pub fn get_all(&mut self, keys: &[String]) -> Result<Vec<Option<String>>, Error> {
-        /// Requests of about 100 bytes each: all fit the socket while nobody reads the answers.
+        /// Requests of about 100 bytes each: all fit the socket while no answer is read.
         const UNANSWERED_MAX: usize = 32;
         let at_once = if self.is_ours { UNANSWERED_MAX } else { 1 };
         let doing = "fetching values";
@@ -319,7 +319,7 @@ impl Client {
         self.done(Request::Unpublish { service }, Answer::Unpublish, "unpublishing a name")
     }
 
-    /// Where a service is (`MPI_Lookup_name`); `None` where nobody has published it.
+    /// Where a service is (`MPI_Lookup_name`); `None` if it is not published.
     ///
     /// # Errors
     /// As for every request.
@@ -368,7 +368,8 @@ impl Client {
         self.send(Request::Abort { exitcode, message }, "aborting the job")
     }
 
-    /// The handshake over `PMI_PORT`: who am I, by `PMI_ID`. Three `cmd=set` lines follow the reply.
+    /// The handshake over `PMI_PORT`, which asks for the rank by `PMI_ID`. Three `cmd=set` lines follow the
+    /// reply.
     fn introduce(&mut self, id: u32) -> Result<(), Error> {
         let doing = "introducing this process";
         match self.ask(Request::InitAck { id }, doing)? {

@@ -1,4 +1,4 @@
-//! `PMI_process_mapping`: which process is on which node, as launchers tell it.
+//! `PMI_process_mapping`: the node of each process, as launchers report it.
 //!
 //! `(vector,(0,2,4),(2,1,3))`: from node 0 on two nodes with four processes each, then from node 2 on one
 //! with three. Where the blocks hold fewer processes than the job has, they are gone through again from the

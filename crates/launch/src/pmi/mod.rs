@@ -1,4 +1,5 @@
-//! PMI-1: how a process learns from its launcher who it is, and exchanges business cards before it can talk.
+//! PMI-1: how a process gets its rank from its launcher, and exchanges business cards before it can
+//! communicate.
 //!
 //! Owns the wire format (`wire.rs`, used by both sides), the blocking client (`client.rs`), and the
 //! launcher's server, a state machine (`server.rs`). Which launcher there is, if any, is

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// All names and ports together, in bytes.
 const STORE_MAX_BYTES: usize = 16 << 20;
 
-/// What is asked of the name service.
+/// Requests to the name service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameRequest {
     /// That a service is at a port.
@@ -17,7 +17,7 @@ pub enum NameRequest {
     Lookup(String),
 }
 
-/// What it answers.
+/// Its answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameReply {
     /// That is so from now on.

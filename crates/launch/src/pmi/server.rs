@@ -57,13 +57,13 @@ pub(crate) struct Server {
     names: Option<Names>,
     /// Commands of requests of several that have come in part, by rank.
     spawns: HashMap<usize, Spawn>,
-    /// What ranks have asked for names and were not answered.
+    /// Ranks whose questions for names are not answered yet.
     asked: HashMap<usize, Answer>,
-    /// Negative: nobody has said it.
+    /// Negative: unknown.
     universe_size: i32,
     peers: Vec<Peer>,
     barrier_count: usize,
-    /// Ranks that somebody may wait for.
+    /// Number of ranks that others may wait for.
     left_count: usize,
     /// Ranks that have output since the last poll.
     ready: Vec<usize>,
@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    /// Puts a value into the store before anybody asks.
+    /// Puts a value into the store before the first request.
     pub(crate) fn provide(&mut self, key: &str, value: &str) {
         self.store.insert(key.to_owned(), value.to_owned());
     }
@@ -175,12 +175,12 @@ impl Server {
         self.peers[rank].phase
     }
 
-    /// Whether nobody waits for a rank any more.
+    /// Whether no rank waits for this one any more.
     pub(crate) fn is_forgotten(&self, rank: usize) -> bool {
         self.peers[rank].is_gone
     }
 
-    /// Ranks for which nobody waits any more.
+    /// Number of ranks that no other waits for any more.
     pub(crate) fn forgotten_count(&self) -> usize {
         self.peers.len() - self.left_count
     }
@@ -278,7 +278,7 @@ impl Server {
         }
     }
 
-    /// A rank is gone, and nobody waits for it any more.
+    /// A rank is gone, and no other waits for it any more.
     pub(crate) fn forget(&mut self, rank: usize) {
         let peer = &mut self.peers[rank];
         self.left_count -= usize::from(!peer.is_gone);
@@ -363,7 +363,7 @@ impl Server {
             self.ready.push(rank);
         }
         if let Err(error) = reply.emit(out) {
-            // What ranks put came over the same wire within the same bounds; what the launcher provides is
+            // Values of ranks came over the same wire within the same bounds; the launcher's values are
             // checked there.
             debug_assert!(false, "a reply does not fit the wire: {error}");
             let failed = Reply::Failed { answer: Answer::Get, rc: -1, msg: Some("too_long_for_PMI_1") };
@@ -386,7 +386,7 @@ mod tests {
         server
     }
 
-    /// What `rank` alone gets for one line.
+    /// The answer that `rank` alone gets for one line.
     fn ask(server: &mut Server, rank: usize, line: &str) -> String {
         assert_eq!(server.handle_bytes(rank, format!("{line}\n").as_bytes()), None);
         match server.poll_output() {

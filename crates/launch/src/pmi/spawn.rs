@@ -53,7 +53,7 @@ impl Part {
 pub struct Spawn {
     /// The commands.
     pub parts: Vec<Part>,
-    /// What stands in the new job's key-value space from the beginning.
+    /// Initial content of the new job's key-value space.
     pub values: Vec<(String, String)>,
 }
 

@@ -38,7 +38,7 @@ pub enum WireError {
     BadField {
         /// The field.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
     },
 }
@@ -108,7 +108,7 @@ impl<'a> Line<'a> {
     /// Checks `bytes`, with or without the final newline.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The error in them.
     pub fn new(bytes: &'a [u8]) -> Result<Self, WireError> {
         if bytes.len() > LINE_MAX_BYTES {
             return Err(WireError::TooLong(LINE_MAX_BYTES));
@@ -279,7 +279,7 @@ impl<'a> Request<'a> {
     /// The meaning of one message (as [`first_message`] cut it).
     ///
     /// # Errors
-    /// What is wrong with the message.
+    /// The error in the message.
     pub fn parse(message: &'a [u8]) -> Result<Self, WireError> {
         if let Some(multi) = message.strip_prefix(b"mcmd=") {
             let name = multi.split(|&b| b == b'\n').next().unwrap_or_default();
@@ -451,7 +451,7 @@ pub enum Reply<'a> {
     Done(Answer),
     /// Not done.
     Failed {
-        /// What was asked.
+        /// The request.
         answer: Answer,
         /// Not 0.
         rc: i32,
@@ -464,7 +464,7 @@ impl<'a> Reply<'a> {
     /// The meaning of one message.
     ///
     /// # Errors
-    /// What is wrong with the message.
+    /// The error in the message.
     pub fn parse(message: &'a [u8]) -> Result<Self, WireError> {
         let line = Line::new(message)?;
         let answer = ANSWERS.iter().find(|(_, name)| *name == line.command()).map(|(answer, _)| *answer);

@@ -34,9 +34,9 @@ fn given_variable(key: &str) -> String {
 /// `PMIX_ERR_NOT_SUPPORTED` (PMIx Standard 4.1, section 3.1.1).
 const NOT_SUPPORTED: Status = -47;
 
-/// What tells that a process of the job has failed (PMIx Standard 4.1, section 9.1): it has asked for an
+/// Events that report a failed process of the job (PMIx Standard 4.1, section 9.1): it has asked for an
 /// abort, has ended without leaving, ended by a command, by a signal, with an exit code other than 0; and
-/// aborted, as version 3 says it.
+/// aborted, in version 3's code.
 const FAILURES: [Status; 6] = [-8, -200, -400, -402, -404, -7];
 
 impl Launcher for Client {
@@ -127,8 +127,8 @@ impl Launcher for Client {
         &self.proc.nspace
     }
 
-    /// The values go as variables of the environment, which every launcher with PMIx hands on. Of the wishes
-    /// `wdir` is understood.
+    /// The values go as variables of the environment, which every launcher with PMIx passes on. The only
+    /// option supported is `wdir`.
     fn spawn(&mut self, parts: &[Part], values: &[(&str, &str)]) -> Result<(), launcher::Error> {
         let by = format!("{GIVEN_BY}={}", self.proc.nspace);
         let values = values.iter().map(|(key, value)| format!("{}={value}", given_variable(key)));

@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The library by path or by name: set by whoever knows better.
+/// The library by path or by name, to override the search.
 pub(super) const ENV_PMIX_LIBRARY: &str = "AYATORI_PMIX_LIBRARY";
 /// The name under which all versions from 2 on install it.
 const NAME: &str = "libpmix.so.2";

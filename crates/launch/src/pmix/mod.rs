@@ -57,7 +57,7 @@ pub enum Error {
     },
     /// A request failed.
     Request {
-        /// What was being done.
+        /// The operation in progress.
         doing: &'static str,
         /// PMIx's number for it.
         status: i32,
@@ -104,7 +104,7 @@ pub struct Client {
     proc: Proc,
     size: u32,
     limit: Duration,
-    /// What was put is not committed yet.
+    /// Values put are not committed yet.
     has_put: bool,
 }
 

@@ -4,8 +4,8 @@
 //! the library's versions 3, 4 and 5: every struct here is one whose members have not changed since version
 //! 3, and unions are padded to their full size.
 //!
-//! What can take long is asked for in the library's non-blocking form and awaited here with a limit, so that
-//! a server that does not answer is an error and no hang. An answer that comes after its limit finds its cell
+//! Calls that can take long use the library's non-blocking form and are awaited here with a limit, so that a
+//! server that does not answer is an error and no hang. An answer that comes after its limit finds its cell
 //! still alive: the library holds a count of it.
 
 use super::library::Found;
@@ -209,7 +209,7 @@ pub(super) enum Value {
     Other(u16),
 }
 
-/// What has happened to a process or to the server.
+/// An event of a process or of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Happened {
     pub(super) status: Status,
@@ -219,7 +219,7 @@ pub(super) struct Happened {
 
 type Handler = Box<dyn Fn(Happened) + Send>;
 
-/// Who is told of events. One a process: the library hands its callback nothing of ours.
+/// The handler of events. One per process: the library passes its callback no data of ours.
 static HANDLER: Mutex<Option<Handler>> = Mutex::new(None);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -475,9 +475,9 @@ fn texts<'a>(list: impl ExactSizeIterator<Item = &'a str>) -> *mut *mut c_char {
     }
 }
 
-/// What [`texts`] has made, or the library in its place.
+/// Frees an array that [`texts`] has made, or that the library has put in its place.
 fn free_texts(array: *mut *mut c_char) {
-    // SAFETY: null, or a list of texts made with malloc that ends with null and that nobody else has.
+    // SAFETY: null, or a list of texts made with malloc that ends with null and has no other owner.
     unsafe {
         let mut at = array;
         while !at.is_null() && !(*at).is_null() {
@@ -512,7 +512,7 @@ impl Drop for RawApp {
     fn drop(&mut self) {
         free_texts(self.argv);
         free_texts(self.env);
-        // SAFETY: null, or made by `strdup` and nobody else's.
+        // SAFETY: null, or made by `strdup` and without another owner.
         unsafe {
             libc::free(self.cmd.cast());
             libc::free(self.cwd.cast());
@@ -594,8 +594,8 @@ impl Library {
         }
     }
 
-    /// `PMIx_Get_nb`, awaited; `None` where there is none. With `is_local` nobody is asked: what the server
-    /// has told this process at its start.
+    /// `PMIx_Get_nb`, awaited; `None` where there is none. With `is_local` it asks no server: it reads the
+    /// values that this process got at its start.
     pub(super) fn get(
         &self,
         nspace: &str,

@@ -39,7 +39,7 @@ impl Agent {
     pub(crate) fn start(reach: &Reach, index: usize, name: &str, now: Instant) -> anyhow::Result<Self> {
         let mut command = agent_command(reach, index, name)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        // What is typed at the terminal is for the launcher, which tells the agents.
+        // Keys typed at the terminal go to the launcher, which tells the agents.
         command.process_group(0);
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| {
@@ -86,7 +86,7 @@ impl Agent {
         self.heard = heard(self.heard);
     }
 
-    /// Reads once. What it said, and why it is lost, if it is.
+    /// Reads once. Returns its messages, and the reason if it is lost.
     pub(crate) fn read(&mut self, scratch: &mut [u8], now: Instant) -> (Vec<Message>, Option<String>) {
         let Some(channel) = &mut self.channel else { return (Vec::new(), None) };
         let inflow = channel.read(scratch);
@@ -120,7 +120,7 @@ impl Agent {
         (messages, loss)
     }
 
-    /// Why an agent that says nothing is to be given up, if it is.
+    /// The reason to give up a silent agent, if there is one.
     pub(crate) fn explain_silence(&self, now: Instant) -> Option<String> {
         if self.is_lost() {
             None

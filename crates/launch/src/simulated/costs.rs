@@ -1,4 +1,4 @@
-//! What anything takes, and what was measured of whole starts.
+//! Costs of each step, and measurements of whole starts.
 
 use crate::pmi::wire::VALUE_MAX_BYTES;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub struct Costs {
     pub launcher_us: f64,
     /// To start the command of an agent, in the process that does.
     pub agent_command_us: f64,
-    /// To log in, before the agent's program begins: time that nobody computes. 0 for a fork.
+    /// To log in, before the agent's program begins: time that uses no CPU. 0 for a fork.
     pub login_us: f64,
     /// From the begin of the agent's program to its greeting, and to end it.
     pub agent_us: f64,
@@ -38,13 +38,13 @@ pub struct Costs {
     pub request_us: f64,
     /// A frame's bytes, each time they are copied, for 1,000 of them.
     pub kilobyte_us: f64,
-    /// From one host to the next: time that nobody computes.
+    /// From one host to the next: time that uses no CPU.
     pub latency_us: f64,
     /// Rate of a host's connection, in Gbit/s.
     pub gbit_per_s: f64,
     /// Length of a business card, in bytes.
     pub card_bytes: usize,
-    /// Length of an order besides what it says of each rank: environment and command line.
+    /// Length of an order without its data per rank: environment and command line.
     pub order_bytes: usize,
     /// Cards that a process asks for before it reads an answer.
     pub cards_at_once: usize,

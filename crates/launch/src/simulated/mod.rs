@@ -1,8 +1,8 @@
 //! The start of a job in simulated time, from the first agent's command to the launcher's end.
 //!
-//! What is real: the tree of agents ([`crate::tree`]), the launcher's [supervisor](crate::supervisor) with
-//! its PMI server, and the requests that a rank's PMI client sends, as bytes. What is modelled: how long
-//! anything takes ([`Costs`]), processors (each host's, or one machine's for all), the connections between
+//! These parts are real: the tree of agents ([`crate::tree`]), the launcher's [supervisor](crate::supervisor)
+//! with its PMI server, and the requests that a rank's PMI client sends, as bytes. These are modelled: the
+//! time of each step ([`Costs`]), processors (each host's, or one machine's for all), the connections between
 //! hosts, and that a process asks for many cards at once in parts of [`cards_at_once`](Costs::cards_at_once),
 //! whose answers are not made one by one. Nothing fails, and nothing else runs on the hosts.
 //!

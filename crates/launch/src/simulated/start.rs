@@ -1,4 +1,4 @@
-//! What is simulated, and what comes of it.
+//! Input and outcome of a simulation.
 
 use crate::tree::BRANCH_COUNT_DEFAULT;
 
@@ -24,7 +24,7 @@ pub enum Processors {
     OneMachine(usize),
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     /// Until the last rank has left `MPI_Init`, in ps.

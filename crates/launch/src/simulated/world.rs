@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PS_PER_US: f64 = 1e6;
 /// Length of a frame without what it carries, with the number of a host behind the agent's.
 const FRAME_BYTES: u64 = 18;
-/// What an order says of a rank, in bytes.
+/// Data of an order per rank, in bytes.
 const ORDER_BYTES_PER_RANK: u64 = 10;
 const LAUNCHER: usize = 0;
 
@@ -73,7 +73,7 @@ enum Event {
 
 struct Due {
     at: u64,
-    /// Of two at a time the one that was made first.
+    /// Orders events of equal time by creation.
     number: u64,
     event: Event,
 }
@@ -126,7 +126,7 @@ pub(super) struct World<'c> {
     machines: Vec<BinaryHeap<Reverse<u64>>>,
     nodes: Vec<Node>,
     ranks: Vec<Rank>,
-    /// Of the first rank of a host, and of the others.
+    /// Steps of the first rank of a host, and of the others.
     steps: [Vec<Step>; 2],
     supervisor: Supervisor,
     card: String,
@@ -281,7 +281,7 @@ impl<'c> World<'c> {
         })
     }
 
-    /// What an order says of a node and those behind it.
+    /// Length of an order for a node and those behind it.
     fn order_bytes(&self, node: usize) -> u64 {
         let node = &self.nodes[node];
         let behind: u64 =

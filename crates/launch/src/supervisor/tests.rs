@@ -7,7 +7,7 @@ const FINALIZE: &[u8] = b"cmd=finalize\n";
 const BARRIER: &[u8] = b"cmd=barrier_in\n";
 const KILLED: Status = Status::Killed { signal: 9, is_core_dumped: false };
 
-/// A job of some ranks on each host, and what it was told to do.
+/// A job of some ranks on each host, and the actions it was given.
 struct Job {
     supervisor: Supervisor,
     now: Instant,

@@ -28,7 +28,7 @@ pub enum Form {
     Json,
 }
 
-/// What is to be printed.
+/// The text to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// Lines, or JSON.
@@ -37,8 +37,8 @@ pub struct Finding {
     pub is_stuck: bool,
 }
 
-/// Says what the ranks of a job do: of the one that `wanted` names (its id or the beginning of it, the
-/// process id of its launcher or of a rank), or of the only one there is. Of several, a list.
+/// Reports the ranks of a job: the one that `wanted` names (its id or the beginning of it, the process id of
+/// its launcher or of a rank), or the only one. Lists the jobs if there are several.
 ///
 /// # Errors
 /// There is no such job; its launcher does not answer; its library is of another version.

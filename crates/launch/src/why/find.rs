@@ -16,7 +16,7 @@ const SEGMENT: &str = "/memfd:ayatori";
 struct Process {
     pid: i32,
     parent: i32,
-    /// Of `ayatori run`.
+    /// The job of an `ayatori run`.
     job: Option<String>,
     rank: Option<u32>,
     size: Option<u32>,
@@ -93,7 +93,7 @@ fn empty(id: String, is_ours: bool) -> Job {
     }
 }
 
-/// Jobs that another launcher has started, or nobody: by the segments that ranks have made themselves.
+/// Jobs of another launcher, or without one: found by the segments that ranks have made themselves.
 fn foreign(processes: &BTreeMap<i32, Process>) -> Vec<Job> {
     let mut jobs: BTreeMap<u64, Job> = BTreeMap::new();
     for process in processes.values() {

@@ -1,12 +1,12 @@
-//! Who waits for whom, and whether it can end.
+//! The graph of waiting ranks, and whether their waits can end.
 //!
 //! A rank that waits goes on when what it needs can come: *all* of its needs, or *any* (`MPI_Waitany`); a
 //! receive from `MPI_ANY_SOURCE` needs any member. A need can come if the rank it is about is not stuck, or
 //! if what is needed is on its way already (packets sent and not handled, data being moved). Ranks that
-//! compute, poll, are stopped, or of which nothing is known, may do anything. So: take those as able to go
-//! on, add every rank whose needs can come from them, and again, until nothing changes. Who is left waits for
-//! others of the rest, or for ranks that have ended: no message will ever come. That is the exact condition
-//! for waiting on *any* too (a knot), where a cycle alone would prove nothing.
+//! compute, poll, are stopped, or are unknown may do anything. So: take those as able to go on, add every
+//! rank whose needs can come from them, and repeat until nothing changes. Each remaining rank waits for
+//! others of the rest, or for ranks that have ended: no message will ever come. This condition is also exact
+//! for waiting on *any* (a knot), where a cycle alone would prove nothing.
 
 use crate::why::report::{Activity, RankState, Ranks};
 use ayatori_core::explain::{
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many members of a stuck set a shortest cycle is looked for from.
 const STARTS_MAX: usize = 64;
-/// How many cycles are told of.
+/// Maximum number of cycles reported.
 const CYCLES_MAX: usize = 4;
 
 /// Why a rank does not go on: a need that is not met, and whose doing that is.
@@ -28,7 +28,7 @@ pub(crate) struct Edge {
     pub(crate) to: BTreeSet<u32>,
 }
 
-/// What is known of a job as a whole.
+/// The conclusion about a job as a whole.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Verdict {
     /// Ranks that can never go on.
@@ -53,7 +53,7 @@ pub(crate) struct Graph<'r> {
 }
 
 impl<'r> Graph<'r> {
-    /// Finds who can go on.
+    /// Finds the ranks that can go on.
     pub(crate) fn new(ranks: &'r Ranks) -> Self {
         let is_free = |state: &&RankState| {
             !matches!(state.activity, Activity::Blocked(_) | Activity::Left | Activity::Ended)
@@ -123,7 +123,7 @@ impl<'r> Graph<'r> {
                 let is_unmatched = self.is_unmatched(me, *to, *request);
                 if is_unmatched { stuck(BTreeSet::from([to.0])) } else { None }
             }
-            // Who waits in MPI makes progress too.
+            // A rank that waits in MPI makes progress, too.
             Need::Progress { peer } => {
                 let is_gone = matches!(self.activity(peer.0), Some(Activity::Left | Activity::Ended));
                 is_gone.then(|| BTreeSet::from([peer.0]))
@@ -160,11 +160,11 @@ impl<'r> Graph<'r> {
         self.told(rank)?.state.comms.iter().find(|comm| comm.context == context.point_to_point())
     }
 
-    /// The members of a communicator; where they are not known, everybody.
+    /// The members of a communicator; all ranks if they are unknown.
     pub(crate) fn members(&self, rank: u32, context: ContextId) -> BTreeSet<u32> {
         match self.comm(rank, context) {
             Some(comm) => {
-                // A rank tells what it likes: no range is longer than the job.
+                // A rank's report is not trusted: no range is longer than the job.
                 let most = self.ranks.keys().next_back().copied().unwrap_or(0);
                 comm.members.iter().flat_map(|&(first, last)| first..=last.min(most)).collect()
             }
@@ -208,7 +208,7 @@ impl<'r> Graph<'r> {
     }
 
     fn has_come(&self, rank: u32, wanted: &NodeState) -> bool {
-        // Of one that tells nothing it is not known; it is no member that has been seen to come.
+        // A rank without a report is unknown and does not count as one that has arrived.
         let Some(comm) = self.comm(rank, wanted.context) else { return false };
         let is_in_another = self.node_operations(rank).any(|other| {
             other.context == wanted.context
@@ -218,7 +218,7 @@ impl<'r> Graph<'r> {
         comm.collectives_count.1 > wanted.number && !is_in_another
     }
 
-    /// The ranks that are known to hold a lock. Of several that hold it together only those are that answer.
+    /// The ranks known to hold a lock. If several share it, only those that answer are known.
     pub(crate) fn holders(&self, lock: &LockState) -> BTreeSet<u32> {
         if let Some(holder) = lock.holder {
             return BTreeSet::from([holder.0]);
@@ -233,7 +233,8 @@ impl<'r> Graph<'r> {
         self.ranks.keys().copied().filter(|&rank| holds(rank)).collect()
     }
 
-    /// Whether a rank waits for what it tells as held: it has all of the locks that a call wants, or none.
+    /// Whether a rank waits for a lock that it reports as held: it has all of the locks that a call wants, or
+    /// none.
     fn waits_for_lock(&self, rank: u32, held: &HeldLock) -> bool {
         let Some(Activity::Blocked(told)) = self.activity(rank) else { return false };
         told.blocked.iter().flat_map(|blocked| &blocked.needs).any(|need| match need {
@@ -331,7 +332,7 @@ fn cycles(mut next: BTreeMap<u32, BTreeSet<u32>>) -> Vec<Vec<u32>> {
         if cycle.is_empty() {
             break;
         }
-        // What waits for it is explained by it.
+        // The cycle explains all ranks that wait for it.
         let mut explained: BTreeSet<u32> = cycle.iter().copied().collect();
         loop {
             let is_behind = |to: &BTreeSet<u32>| !to.is_disjoint(&explained);

@@ -27,12 +27,12 @@ pub(crate) struct Answer {
     pub(crate) hosts: Vec<HostReport>,
 }
 
-/// What an inquirer wants to know.
+/// The question of an inquirer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     /// Which job this is.
     Who,
-    /// What its ranks do.
+    /// The state of its ranks.
     Why,
 }
 
@@ -49,7 +49,7 @@ impl Listener {
         Ok(Self(listener))
     }
 
-    /// Readable when somebody asks.
+    /// Readable when an inquiry comes.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -73,7 +73,7 @@ impl Listener {
     }
 }
 
-/// Sends an answer; a slow reader keeps nobody waiting.
+/// Sends an answer; a slow reader does not block the launcher.
 pub(crate) fn reply(mut socket: UnixStream, answer: Vec<u8>) {
     let sends = move || {
         let _ = socket.set_write_timeout(Some(Duration::from_secs(2)));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// How long ranks may take to answer. One that sleeps does it at once, if it gets a CPU.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// After so long nobody expects an answer of a rank that is in the program's own code, or makes calls.
+/// After this time no answer is expected of a rank that is in the program's own code, or makes calls.
 const USER_CODE_PATIENCE: Duration = Duration::from_millis(60);
 /// A look takes so long at least, to see which ranks make calls.
 const LOOK_MIN: Duration = Duration::from_millis(40);

@@ -1,17 +1,17 @@
-//! What is printed where the launcher gets SIGUSR1.
+//! The launcher's output on SIGUSR1.
 
 use crate::why::graph::Graph;
 use crate::why::report::{self, HostReport};
 use crate::why::show::{self, Heading};
 
-/// What ranks do, by two looks where they seem to be stuck.
+/// The state of ranks, by two looks if they seem to be stuck.
 #[derive(Debug, Default)]
 pub(crate) struct Printing {
     first: Option<Vec<HostReport>>,
 }
 
 impl Printing {
-    /// All hosts were looked at. `Some`: what is to be printed; `None`: look once more.
+    /// All hosts were looked at. `Some`: the text to print; `None`: look once more.
     pub(crate) fn on_reports(&mut self, reports: Vec<HostReport>, heading: &Heading) -> Option<String> {
         let reports = match self.first.take() {
             Some(first) => report::merge(&first, reports),

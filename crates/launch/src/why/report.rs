@@ -1,4 +1,4 @@
-//! What was seen of a job's ranks, and what each is doing.
+//! Observations of a job's ranks, and the state of each.
 
 use ayatori_core::explain::{Plain, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(crate) struct RankReport {
 pub(crate) struct HostReport {
     pub(crate) host: String,
     pub(crate) ranks: Vec<RankReport>,
-    /// What keeps us from seeing more.
+    /// The reason why no more is visible.
     pub(crate) problem: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct RankState {
     /// For how long it has been doing this.
     pub(crate) for_ms: Option<u64>,
     pub(crate) activity: Activity,
-    /// What it told; also of one that is not blocked.
+    /// Its report, also if it is not blocked.
     pub(crate) told: Option<Box<Snapshot>>,
 }
 
@@ -112,7 +112,7 @@ fn state(host: &str, seen: &RankReport) -> RankState {
         pid: seen.pid,
         status: seen.status,
         call: blocked.map(|blocked| blocked.call.clone()).or_else(|| seen.call.clone()),
-        // Of others it is known to a second.
+        // For other ranks the time is known to a second.
         for_ms: blocked.map(|blocked| blocked.waited_ms).or(seen.unchanged_ms.filter(|&ms| ms >= 1_000)),
         activity,
         told: told.map(Box::new),
@@ -122,7 +122,7 @@ fn state(host: &str, seen: &RankReport) -> RankState {
 /// More ranks than a job can have: what processes say of themselves is not believed beyond it.
 const RANKS_MAX: u32 = 1 << 20;
 
-/// The ranks of all hosts; those that none has told of are unknown.
+/// The ranks of all hosts; ranks that no host has reported are unknown.
 pub(crate) fn ranks(reports: &[HostReport], world_count: Option<u32>) -> Ranks {
     let all = reports.iter().flat_map(|report| report.ranks.iter().map(|seen| state(&report.host, seen)));
     let mut ranks: Ranks = all.map(|state| (state.rank, state)).collect();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What is said of the job itself.
+/// The heading about the job itself.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Heading {
     /// Its id, or what it is called by.
@@ -18,7 +18,7 @@ pub(crate) struct Heading {
     /// For how long it has run.
     pub(crate) age_ms: Option<u64>,
     pub(crate) ranks_count: Option<u32>,
-    /// What keeps us from seeing all.
+    /// The reasons why not all is visible.
     pub(crate) limits: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// Messages without a receive, and receives without a message, of ranks that told.
+/// Messages without a receive, and receives without a message, of ranks that reported.
 fn unmatched(graph: &Graph<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for state in graph.ranks.values() {
@@ -251,7 +251,7 @@ fn verdict(graph: &Graph<'_>, verdict: &Verdict) -> Vec<String> {
     lines
 }
 
-/// Who waits for whom around a cycle, as far as a page is long.
+/// The waits around a cycle, at most a page of them.
 fn around(graph: &Graph<'_>, cycle: &[u32]) -> Vec<String> {
     const MAX: usize = 16;
     let step = |(at, &rank): (usize, &u32)| {

@@ -28,7 +28,7 @@ fn node(number: u64, collective: Collective, bytes: u64, awaited: Option<u32>) -
     Need::Node(NodeState { context: WORLD, number, label, awaited: awaited.map(ProcessId) })
 }
 
-/// A rank of a job of `size` that has told this; `counts` of its collective operations on the world.
+/// The report of a rank in a job of `size`; `counts` of its collective operations on the world.
 fn told(rank: u32, size: u32, counts: (u64, u64), blocked: Vec<Blocked>) -> Snapshot {
     let comm = CommState {
         context: WORLD,
@@ -79,7 +79,7 @@ fn told_mut(ranks: &mut Ranks, rank: u32) -> &mut Explanation {
     &mut told.state
 }
 
-/// What `told_mut` has changed is what the rank has told.
+/// Takes changes by `told_mut` over as the rank's report.
 fn sync(ranks: &mut Ranks) {
     for state in ranks.values_mut() {
         if let Activity::Blocked(told) = &state.activity {
@@ -154,7 +154,7 @@ fn a_lock_is_stuck_only_if_a_known_holder_is() {
         ("MPI_Recv", false, vec![receive(0, 5)]),
         ("MPI_Win_lock", false, vec![lock(0, true, None, 2)]),
     ]);
-    // Who holds it computes, for all that is known.
+    // The holder computes, as far as known.
     assert_eq!(verdict(&ranks).stuck, BTreeSet::new());
     told_mut(&mut ranks, 0).held = vec![held(Some(0))];
     told_mut(&mut ranks, 2).held = vec![held(Some(0))];

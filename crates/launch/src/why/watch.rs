@@ -98,7 +98,7 @@ impl Watcher {
         let _ = std::thread::Builder::new().name("why".into()).spawn(looks);
     }
 
-    /// What was seen since the last call.
+    /// Observations since the last call.
     pub(crate) fn take(&mut self) -> Vec<Seen> {
         let mut ignored = [0; 64];
         while matches!(self.wake.0.read(&mut ignored), Ok(1..)) {}

@@ -7,7 +7,7 @@ use ayatori_core::explain::{Label, LockState, Need, PostedReceive, ranges};
 use ayatori_core::ids::{ContextId, ProcessId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many needs of a call are told before the rest is counted.
+/// Number of needs of a call that are printed before the rest is only counted.
 const NEEDS_MAX: usize = 3;
 
 /// `rank 3`, `ranks 0-2 and 5`; at most some ranges.
@@ -158,7 +158,7 @@ fn part(graph: &Graph<'_>, me: u32, need: &Need, (context, label): (ContextId, O
     }
 }
 
-/// What all blocked calls of a rank wait for.
+/// The needs of all blocked calls of a rank.
 pub(crate) fn needs(graph: &Graph<'_>, state: &RankState) -> String {
     let Activity::Blocked(told) = &state.activity else { return String::new() };
     let calls = told.blocked.iter().map(|blocked| {
@@ -178,7 +178,7 @@ pub(crate) fn edge(graph: &Graph<'_>, rank: u32, edge: &Edge) -> String {
     format!("rank {rank} waits in {} for {}", edge.call, need(graph, rank, &edge.need))
 }
 
-/// What does not fit together among ranks that wait.
+/// Mismatches among ranks that wait.
 pub(crate) fn misfits(graph: &Graph<'_>) -> Vec<String> {
     let mut all = collective_misfits(graph);
     for state in graph.ranks.values() {

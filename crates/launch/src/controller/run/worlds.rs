@@ -12,8 +12,8 @@ use rustix::event::epoll;
 use signal_hook::consts::{SIGKILL, SIGTERM};
 use std::time::Instant;
 
-/// What this program does when it was started to run a world ([`NAME`](crate::controller::WORLD_NAME)):
-/// runs it. The exit code.
+/// Runs a world, if this program was started for that ([`NAME`](crate::controller::WORLD_NAME)). Returns the
+/// exit code.
 ///
 /// # Errors
 /// As [`run()`](super::run()).
@@ -66,7 +66,7 @@ impl Controller<'_> {
         if let (Way::Here(host), Some(pid)) = (&mut self.way, world.pid()) {
             host.spare(pid);
         }
-        // What cannot be watched is heard when it ends.
+        // A descriptor that cannot be watched is noticed at its end.
         let _ = watch(&self.epoll, world.wire.fd(), FIRST_WORLD + self.worlds.len() as u64);
         self.worlds.push(world);
     }
@@ -121,7 +121,7 @@ impl Controller<'_> {
         }
     }
 
-    /// All ranks run: the launcher that has started this one is told.
+    /// All ranks run: tells the launcher that has started this one.
     pub(super) fn tell_start(&mut self) {
         if self.first.is_some() && !self.is_start_told && self.supervisor.are_all_started() {
             self.is_start_told = true;
