@@ -20,8 +20,8 @@ struct System {
     tasks: &'static str,
 }
 
-/// What runs on a Linux switch or host: the files in place, the script at once, and the state of before back
-/// if the machine cannot be reached afterwards.
+/// Tasks for a Linux switch or host: install the files, run the script at once, and restore the previous
+/// state if the machine cannot be reached afterwards.
 const SYSTEMS: &[System] = &[
     System {
         dialect: "linux-bridge",

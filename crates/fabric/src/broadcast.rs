@@ -1,5 +1,5 @@
-//! What broadcasts add to a plan: the turns that they take beside the routes, and how much the learning
-//! procedure can put on one link.
+//! Effects of broadcasts on a plan: their turns in addition to those of the routes, and the most that the
+//! learning procedure can put on one link.
 //!
 //! A broadcast follows the whole tree of its VLAN. With [`Tagging::Switch`] a host's own (ARP) go out on the
 //! VLAN of its port, so along its routes and on to where the tree ends; the learning procedure (the paper,
@@ -25,7 +25,7 @@ const GAP_MIN_MS: u64 = 10;
 pub struct PrimingLoad {
     /// Frames of a whole round on one direction of one link, at most.
     pub link_frames_max: u64,
-    /// Of these at once, at most: between two frames of a host there is [`Self::gap_ms`].
+    /// Maximum number of these at once: between two frames of a host there is [`Self::gap_ms`].
     pub at_once_frames_max: u64,
     /// Time between a host's frames, ms: twice what the slowest link takes for one of each host.
     pub gap_ms: u32,
@@ -197,8 +197,8 @@ pub fn priming_load(plan: &Plan) -> PrimingLoad {
     }
 }
 
-/// Whether the hosts' scripts name every peer's MAC address, so that nobody asks (ARP). Only where hosts
-/// tag: there ARP takes turns that no route takes.
+/// Whether the hosts' scripts name every peer's MAC address, so that no host sends ARP requests. Only if
+/// hosts tag: then ARP takes turns that no route takes.
 pub fn has_static_neighbours(plan: &Plan) -> bool {
     plan.tagging == Tagging::Host && plan.attachments().all(|attachment| attachment.mac.is_some())
 }

@@ -3,7 +3,7 @@
 /// Larger numbers are refused: above, not every whole number has a value of its own in an `f64`.
 const MAX: f64 = 9e15;
 
-/// What may be written, for messages.
+/// Valid forms, for messages.
 pub const FORMS: &str =
     "a number from 0 to 9e15, alone or with K, M, G (times 1024), KiB, MiB, GiB, or kB, MB, GB (times 1000)";
 

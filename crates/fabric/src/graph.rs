@@ -145,7 +145,7 @@ pub struct Link {
     pub spec: LinkSpec,
 }
 
-/// What stands at the far end of a port.
+/// The far end of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
     /// Our port.
@@ -372,7 +372,7 @@ impl Graph {
         self.known(node).links.len()
     }
 
-    /// What is plugged into a port. Panics if there is no such node.
+    /// The neighbour at a port. Panics if there is no such node.
     pub fn neighbour(&self, node: Node, port: Port) -> Option<Neighbour> {
         let link = self.known(node).link_at(port)?;
         let near = End { node, port };

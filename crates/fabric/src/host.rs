@@ -15,13 +15,13 @@ use crate::broadcast::has_static_neighbours;
 use crate::dialect::{ConfigFile, flow_control};
 use crate::plan::{Attachment, HostPlan, Plan, Tagging, VlanInterface};
 
-/// Port the learning frames are sent to: discard (RFC 863). Nobody need listen; the frame's source address is
-/// all.
+/// Port the learning frames are sent to: discard (RFC 863). No listener is needed; only the frame's source
+/// address matters.
 const PRIMING_PORT: u16 = 9;
 
-/// Where the priming script is to be installed on hosts.
+/// Path of the priming script on hosts.
 const PRIME_PATH: &str = "/usr/local/sbin/ayatori-prime";
-/// Where a host's own script is to be installed.
+/// Path of a host's own script.
 const HOST_PATH: &str = "/usr/local/sbin/ayatori-host";
 /// Time after a host's start until it primes: its links and LAGs are up by then, s.
 const PRIME_AFTER_BOOT_S: u32 = 30;
@@ -75,7 +75,7 @@ pub fn prime(address: Ipv4Addr) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What runs a host's script at each start, the same for every host.
+/// The unit that runs a host's script at each start, the same for every host.
 pub fn boot_unit(plan: &Plan) -> ConfigFile {
     let text = format!(
         "# Written by `ayatori plan` for the hosts of machine {}. Install the host's script as {HOST_PATH} \
@@ -191,8 +191,8 @@ fn write_routes(script: &mut String, plan: &Plan, own: &Attachment) {
     }
 }
 
-/// Nobody asks who has an address: where hosts tag, questions would take turns that no route takes, and so
-/// close circles.
+/// Writes static neighbours, so that no host sends ARP requests: if hosts tag, these would take turns that no
+/// route takes, and so close cycles.
 fn write_neighbours(script: &mut String, plan: &Plan, own: &Attachment) {
     *script += "\n# The neighbours, so that no question (ARP) floods a tree.\nip -batch - <<'NEIGHBOURS'\n";
     for peer in plan.attachments().filter(|peer| peer.rail == own.rail && peer.number != own.number) {

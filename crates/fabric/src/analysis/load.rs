@@ -12,7 +12,7 @@ pub struct LinkLoads {
     pub bottleneck: Option<(LinkId, SwitchId, u64, f64)>,
 }
 
-/// What one direction of a link carries.
+/// Load of one direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct ChannelLoad {
     /// The link.

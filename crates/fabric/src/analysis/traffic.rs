@@ -1,6 +1,6 @@
-//! A traffic matrix from a file: who sends how many bytes to whom.
+//! A traffic matrix from a file: bytes by sender and receiver.
 //!
-//! Three forms, told apart by the file's name:
+//! Three forms, chosen by the file's name:
 //!
 //! * text: `FROM TO BYTES`, a line each; `#` begins a comment;
 //! * `.csv`: the header `from,to,bytes` and a line each, or a matrix: a first line of an empty cell and the
@@ -21,7 +21,7 @@ use crate::plan::Plan;
 /// A flow: from, to, bytes.
 pub type Flow = (HostId, HostId, u64);
 
-/// What is wrong with a traffic file.
+/// An error in a traffic file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{place}: {problem}; {remedy}")]
 pub struct TrafficFileError {
@@ -29,17 +29,17 @@ pub struct TrafficFileError {
     pub file: String,
     /// Where in it: `:3` for the third line, `, entry 3` in JSON.
     pub place: String,
-    /// What is wrong there.
+    /// The error there.
     pub problem: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
 /// Reads the text of `file` for the hosts of a plan. The name says which form it is.
 ///
 /// # Errors
-/// What cannot be read, a host the plan does not have, a number that is none, or no traffic at all: with the
-/// place and what to do.
+/// An unreadable file, a host that the plan does not have, an invalid number, or no traffic at all: with the
+/// place and the remedy.
 pub fn read_traffic(plan: &Plan, file: &str, text: &str) -> Result<Vec<Flow>, TrafficFileError> {
     let hosts = plan.hosts.iter().map(|host| (host.name.as_str(), host.id)).collect();
     let mut reader = Reader { plan, file, hosts, flows: Vec::new() };

@@ -152,7 +152,7 @@ fn settings(data: &serde_json::Value, observed: &mut Observed) {
     }
 }
 
-/// Whether this is the longest a Linux bridge can: 497 days, written where addresses are to be kept for ever.
+/// Whether this is the longest a Linux bridge can: 497 days, written if addresses are kept for ever.
 pub(super) fn never_ages(seconds: u32) -> bool {
     seconds >= u32::MAX / 100
 }

@@ -14,18 +14,18 @@ use super::shown::{Neighbour, Shown};
 pub enum FarEnd {
     /// Nothing is known.
     Unknown,
-    /// The planned neighbour is heard, or the port has a link and nobody is heard.
+    /// LLDP shows the planned neighbour, or the port has a link and LLDP shows none.
     AsPlanned,
     /// There is no link.
     NoLink,
-    /// Somebody else is heard, whose names these are.
+    /// LLDP shows another neighbour, with these names.
     Elsewhere(String),
 }
 
 /// A neighbour's name of this length may have been cut to the width of its column.
 const CUT_NAME_LENGTH_MIN: usize = 12;
 
-/// What `shown` says of a port of `switch`.
+/// The far end of a port of `switch`, by `shown`.
 pub fn far_end(plan: &Plan, switch: &SwitchPlan, port: &PortPlan, shown: &Shown) -> FarEnd {
     let Some(found) = shown.port(&port.name) else { return FarEnd::Unknown };
     if found.is_up == Some(false) {
@@ -40,7 +40,7 @@ pub fn far_end(plan: &Plan, switch: &SwitchPlan, port: &PortPlan, shown: &Shown)
     }
 }
 
-/// What differs between the plan's cables and what the switches hear, by switch name.
+/// Differences between the plan's cables and the neighbours that the switches see, by switch name.
 pub fn compare_cables(plan: &Plan, shown: &BTreeMap<String, Shown>) -> Vec<Difference> {
     let mut differences = Vec::new();
     for switch in &plan.switches {
@@ -72,7 +72,7 @@ fn name_of(neighbour: &Neighbour) -> String {
     }
 }
 
-/// Who is to be heard at a port.
+/// The neighbour expected at a port.
 struct Expected<'a> {
     /// A bridge inside a host may go by either name.
     systems: Vec<&'a str>,

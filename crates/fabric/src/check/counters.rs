@@ -1,4 +1,4 @@
-//! What links carried between two readings of the switches' counters, against what the plan puts on them.
+//! Loads of links between two readings of the switches' counters, compared with the plan's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,15 +27,15 @@ pub struct MeasuredLoad {
     pub to: SwitchId,
     /// Bytes sent over all cables.
     pub sent_bytes: u64,
-    /// Of all bytes that were measured, 0 to 1.
+    /// Share of all measured bytes, 0 to 1.
     pub measured_share: f64,
-    /// Of all that is planned there, 0 to 1.
+    /// Share of all planned load, 0 to 1.
     pub planned_share: f64,
 }
 
 /// A link may carry so much of everything that no route brings there: ARP, priming, LLDP.
 const STRAY_SHARE_MAX: f64 = 0.01;
-/// Differences between shares below this are not told.
+/// Differences between shares below this are not reported.
 const SHARE_DIFFERENCE_MIN: f64 = 0.02;
 /// Nor are measured shares within this factor of the planned.
 const SHARE_RATIO_MAX: f64 = 1.5;
@@ -121,8 +121,8 @@ fn from_lines(text: &str) -> Result<SentBytes, String> {
     Ok(counted)
 }
 
-/// What was measured beside what is planned, for every direction of a link whose sender's counters are known.
-/// `planned` has a number for each channel (`2 * link + end`): flows or bytes, only their shares matter.
+/// Measured and planned load of every direction of a link whose sender's counters are known. `planned` has a
+/// number for each channel (`2 * link + end`): flows or bytes, only their shares matter.
 pub fn measured_loads(plan: &Plan, planned: &[u64], sent: &BTreeMap<String, SentBytes>) -> Vec<MeasuredLoad> {
     let mut loads = Vec::new();
     for link in &plan.links {
@@ -154,8 +154,8 @@ pub fn measured_loads(plan: &Plan, planned: &[u64], sent: &BTreeMap<String, Sent
     loads
 }
 
-/// What does not fit: links that carry something though no route uses them; and, where the traffic `is_known`
-/// and not only assumed to be alike between all hosts, links that carry much more or less than planned.
+/// Mismatches: links with traffic that no route uses; and, if the traffic `is_known` and not only assumed to
+/// be uniform, links that carry much more or less than planned.
 pub fn compare_loads(plan: &Plan, loads: &[MeasuredLoad], is_known: bool) -> Vec<Difference> {
     let mut differences = Vec::new();
     for load in loads {

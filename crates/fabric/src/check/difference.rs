@@ -9,7 +9,7 @@ pub struct Difference {
     pub switch: String,
     /// Name of the port or LAG; `None` for the switch as a whole.
     pub port: Option<String>,
-    /// What differs, and what follows from it.
+    /// The difference and its consequence.
     pub what: String,
 }
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct ReadError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// The error in it.
     pub problem: String,
 }
 

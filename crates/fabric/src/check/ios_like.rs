@@ -55,7 +55,7 @@ enum Mode {
 
 /// `pause_default`: whether ports pause of which the configuration does not say it, where that is known.
 pub(super) fn read(text: &str, pause_default: Option<bool>) -> Result<Observed, String> {
-    // All these switches run a spanning tree unless told otherwise, and say nothing then.
+    // All these switches run a spanning tree by default, and the configuration then has no line about it.
     let mut observed =
         Observed { knows_lags: true, without_spanning_tree: Some(VlanSet::new()), ..Observed::default() };
     let mut pause_default = pause_default;
@@ -107,7 +107,7 @@ pub(super) fn read(text: &str, pause_default: Option<bool>) -> Result<Observed, 
                 let off = observed.without_spanning_tree.get_or_insert_default();
                 *off = off.difference(&on);
             }
-            // Of the whole switch.
+            // A setting of the whole switch.
             ["flowcontrol"] => pause_default = Some(true),
             ["no", "flowcontrol"] => pause_default = Some(false),
             ["bridge" | "mac", rest @ ..] if rest.contains(&"aging-time") => {

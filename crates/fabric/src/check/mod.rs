@@ -134,7 +134,7 @@ fn running_config(text: &str, switch: &SwitchPlan) -> Result<Observed, String> {
     }
 }
 
-/// What differs between the plan and what was observed, by switch name. A switch without state is a
+/// Differences between the plan and the observed state, by switch name. A switch without state is a
 /// difference.
 pub fn compare(plan: &Plan, observed: &BTreeMap<String, Observed>) -> Vec<Difference> {
     let mut differences = Vec::new();
@@ -215,7 +215,7 @@ impl Report<'_> {
                 _ => {}
             }
             match port.lag {
-                // What it carries is said of its LAG.
+                // The check of its LAG reports its VLANs.
                 Some(_) if is_shut => self.say(Some(&port.name), "is shut down".into()),
                 Some(_) => {}
                 None => self.compare_membership(&port.name, &port.membership, port.role, found),
@@ -308,7 +308,7 @@ impl Report<'_> {
     }
 }
 
-/// A stray VLAN that is also the PVID is one mistake, and is told once.
+/// A stray VLAN that is also the PVID is one mistake, and is reported once.
 fn extra_is_pvid(extra: &VlanSet, found: Option<VlanId>) -> bool {
     found.is_some_and(|vlan| extra.contains(vlan))
 }

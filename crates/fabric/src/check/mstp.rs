@@ -1,11 +1,11 @@
-//! MSTP as running configurations tell it, whatever their make: region, VLAN map, priorities and costs
-//! against the plan's.
+//! MSTP in running configurations of all makes: region, VLAN map, priorities and costs compared with the
+//! plan's.
 
 use crate::plan::{Mstp, PortRole, SwitchPlan, VlanSet};
 
 use super::observed::{InterfaceName, ObservedMstp, same_port};
 
-/// What lines say of MSTP. `None` where they say nothing of a region.
+/// Reads MSTP from lines. `None` if they name no region.
 pub(super) fn read(text: &str) -> Option<ObservedMstp> {
     let mut found = ObservedMstp::default();
     let mut at = None;
@@ -100,7 +100,7 @@ impl ObservedMstp {
         own.map(|(_, cost)| *cost)
     }
 
-    /// What differs from the plan: the interface, if it is one's, and what.
+    /// Differences from the plan: the interface, if it is one's, and the difference.
     pub(super) fn differences(&self, mstp: &Mstp, switch: &SwitchPlan) -> Vec<(Option<String>, String)> {
         let mut all = Vec::new();
         if self.region.as_ref() != Some(&mstp.region) || self.revision.unwrap_or(0) != mstp.revision {

@@ -1,5 +1,5 @@
-//! A folder of systemd-networkd's files, as it lies under `/etc/systemd/network`: what the switch will be
-//! after its next start. What it is now, `bridge` and `ip` tell.
+//! A folder of systemd-networkd's files, as it lies under `/etc/systemd/network`: the state of the switch
+//! after its next start. `bridge` and `ip` show the current state.
 
 use std::path::Path;
 

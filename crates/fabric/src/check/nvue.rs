@@ -33,7 +33,7 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
         return Err("has no `nv` command: collect `nv config show -o commands`".into());
     }
     for found in observed.interfaces.values_mut() {
-        // What leaves untagged is in the list of VLANs, too.
+        // The untagged VLAN is in the list of VLANs, too.
         found.membership.tagged = found.membership.tagged.difference(&found.membership.untagged);
         found.pause.get_or_insert(false);
     }

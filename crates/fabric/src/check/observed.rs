@@ -5,28 +5,28 @@ use std::fmt;
 
 use crate::plan::{MacAddr, Membership, VlanId, VlanSet};
 
-/// State of one switch. What a source does not tell stays `None`.
+/// State of one switch. Values missing in a source stay `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// Ports and LAGs that the source mentions.
     pub interfaces: BTreeMap<InterfaceName, ObservedInterface>,
-    /// VLANs that exist on the switch, if the source tells: those of its ports pass no frame without.
+    /// VLANs that exist on the switch, if the source has them: a port passes no frame of others.
     pub vlans: Option<VlanSet>,
-    /// Whether the source would tell which LAG a port is in.
+    /// Whether the source names the LAG of a port.
     pub knows_lags: bool,
     /// Aging time, s; 0 for never.
     pub aging_time_s: Option<u32>,
-    /// VLANs in which no spanning tree protocol runs, if the source tells.
+    /// VLANs in which no spanning tree protocol runs, if the source has them.
     pub without_spanning_tree: Option<VlanSet>,
-    /// MSTP's region and costs, if the source tells.
+    /// MSTP's region and costs, if the source has them.
     pub mstp: Option<ObservedMstp>,
-    /// What is wrong whatever the plan: VLAN filtering that is off.
+    /// Faults independent of the plan: VLAN filtering that is off.
     pub faults: Vec<String>,
     /// Learned addresses.
     pub table: Option<Vec<TableEntry>>,
 }
 
-/// What a switch was found to have of MSTP. What is not said is as shipped: priority 32,768, the usual cost.
+/// MSTP settings found on a switch. Missing ones have their defaults: priority 32,768, the usual cost.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObservedMstp {
     /// The region's name.
@@ -47,13 +47,13 @@ pub(super) fn every_vlan() -> VlanSet {
 }
 
 impl Observed {
-    /// VLANs that the source says exist, besides those it has said before.
+    /// Adds VLANs that exist by the source.
     pub(super) fn declare(&mut self, vlans: &VlanSet) {
         let known = self.vlans.get_or_insert_default();
         vlans.iter().for_each(|vlan| known.insert(vlan));
     }
 
-    /// Takes over from another source of the same switch what it alone tells.
+    /// Takes values over that only another source of the same switch has.
     pub(super) fn add(&mut self, other: Observed) {
         self.knows_lags |= other.knows_lags;
         self.aging_time_s = self.aging_time_s.or(other.aging_time_s);
@@ -110,7 +110,7 @@ pub struct ObservedInterface {
     pub lag: Option<u16>,
     /// Whether it is administratively down.
     pub is_shut: bool,
-    /// Whether pause frames (802.3x) are used, if the source tells.
+    /// Whether pause frames (802.3x) are used, if the source has that.
     pub pause: Option<bool>,
 }
 

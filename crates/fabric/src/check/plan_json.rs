@@ -1,4 +1,4 @@
-//! What the `json` dialect wrote, perhaps filled in by somebody's own tool with what it found.
+//! Files of the `json` dialect, perhaps with the state that a user's own tool has filled in.
 
 use std::collections::BTreeMap;
 

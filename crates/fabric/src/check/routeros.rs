@@ -7,11 +7,11 @@ use crate::plan::{VlanId, VlanSet};
 use super::ios_like::vlan_set;
 use super::observed::{InterfaceName, Observed, every_vlan};
 
-/// What one command says: `add`, `set`, `remove`, and its settings.
+/// One command: `add`, `set`, `remove`, and its settings.
 struct Command {
     menu: String,
     verb: String,
-    /// What stands in `[find …]`.
+    /// The settings in `[find …]`.
     found: BTreeMap<String, String>,
     settings: BTreeMap<String, String>,
 }

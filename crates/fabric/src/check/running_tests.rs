@@ -5,7 +5,7 @@
 use super::*;
 use crate::dialect::{by_name, golden_tests::example};
 
-/// A change of the text, and what is to be said of the switch then.
+/// A change of the text, and the expected message about the switch.
 type Spoilt = (&'static str, &'static str, &'static str);
 
 struct Running {

@@ -50,7 +50,7 @@ fn what_a_dialect_writes_is_read_back_as_the_plan() {
 /// As after a failure: no tree leads over the only link any more.
 #[test]
 fn a_link_that_carries_nothing_is_written_and_read_back() {
-    // ArubaOS-Switch refuses: a port has to be in a VLAN.
+    // ArubaOS-Switch refuses: a port must be in a VLAN.
     let able = with_running_config().filter(|dialect| dialect.name() != "aruba-os-s");
     for (dialect, port_name) in
         able.map(|dialect| (dialect, None)).chain([(by_name("dell-os6").unwrap(), Some("Gi1/0/{port}"))])
@@ -75,7 +75,7 @@ fn a_link_that_carries_nothing_is_written_and_read_back() {
     }
 }
 
-/// What stood on every port before, then what the dialect writes: nothing of the old may be left.
+/// The old settings of every port, then those that the dialect writes: no old one may be left.
 #[test]
 fn vlan_of_an_earlier_configuration_leaves_every_planned_port() {
     let with_commands = with_running_config()
@@ -477,7 +477,7 @@ fn files_that_are_something_else_are_refused_by_name() {
     assert!(error.contains("line 2: \"5000\" is no VLAN"), "{error}");
 }
 
-/// What stands on an OpenWrt switch goes in the script that merges the plan's sections.
+/// The script that merges the plan's sections removes the old ones on an OpenWrt switch.
 #[test]
 fn openwrts_script_deletes_every_vlan_before_it_merges() {
     let dialect = by_name("openwrt").unwrap();

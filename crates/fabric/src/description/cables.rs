@@ -11,7 +11,7 @@ use super::machine::{Host, HostLink, Switch};
 use super::models::{LagHash, PortNames, SwitchModel, Switching};
 use super::reader::{Located, Place, Result, Section};
 
-/// Problem and remedy, to be given a place by whoever knows it.
+/// Problem and remedy; the caller adds the place.
 type Complaint = (String, String);
 
 /// A machine being put together.
@@ -30,7 +30,7 @@ pub(super) struct Wiring {
     pub(super) must_be_tree: bool,
     names: BTreeMap<String, ()>,
     macs: BTreeSet<MacAddr>,
-    /// What is on a physical port, by switch.
+    /// Use of each physical port, by switch.
     ports: Vec<BTreeMap<PortNumber, String>>,
     lag_counts: Vec<u32>,
     by_name: BTreeMap<String, Node>,

@@ -1,4 +1,4 @@
-//! What is wrong with a description, where, and what to do about it.
+//! An error in a description: problem, place and remedy.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,9 +21,9 @@ pub struct DescriptionError {
     pub column: usize,
     /// The key, from the top: `switch_models.pc6248.ports`. Empty if the file is no TOML at all.
     pub key: Box<str>,
-    /// What is wrong.
+    /// The problem.
     pub problem: Box<str>,
-    /// What to do.
+    /// The remedy.
     pub remedy: Box<str>,
     /// The line's text.
     pub excerpt: Box<str>,

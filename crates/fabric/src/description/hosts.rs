@@ -42,7 +42,7 @@ pub struct HostModel {
     pub nics: Vec<NicModel>,
     /// Whether several NICs are one bond (a LAG at the switch) or a rail each.
     pub nics_as: NicsAs,
-    /// What communication costs its processors.
+    /// Costs of communication for its processors.
     pub software: SoftwareCosts,
     /// How its TCP sends; the simulator's, where switches drop frames.
     pub tcp: TcpModel,
@@ -79,7 +79,7 @@ pub struct BusModel {
     pub name: String,
     /// The NUMA node it hangs on.
     pub numa_node: u32,
-    /// What it is.
+    /// The kind of bus.
     pub kind: BusKind,
 }
 
@@ -107,7 +107,7 @@ pub enum BusKind {
         completion_bytes: u64,
         /// Header, framing and checksum of such a packet, bytes.
         completion_header_bytes: u64,
-        /// What one read request asks for at most, bytes.
+        /// Maximum size of one read request, bytes.
         read_request_bytes: u64,
         /// Read requests that may be outstanding; `None`: no limit.
         reads_max: Option<u64>,
@@ -175,16 +175,16 @@ pub struct SocketCosts {
     pub said_bytes_per_s: Option<u64>,
     /// A send, beside its bytes, ps.
     pub send_ps: u64,
-    /// Sends that nobody reads meanwhile, bytes/s.
+    /// Rate of sends while no reader is active, bytes/s.
     pub send_bytes_per_s: Option<u64>,
     /// A send right after another, which the other side reads meanwhile, beside its bytes, ps; `None`: as
     /// any.
     pub stream_ps: Option<u64>,
     /// Such sends, bytes/s; `None`: as any.
     pub stream_bytes_per_s: Option<u64>,
-    /// A read of what has come by a process that asks again and again, beside its bytes, ps.
+    /// Cost of a read by a polling process, without its bytes, ps.
     pub receive_ps: u64,
-    /// Reads while nobody sends, bytes/s.
+    /// Rate of reads while no sender is active, bytes/s.
     pub receive_bytes_per_s: Option<u64>,
     /// Sends and reads of the same bytes at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
@@ -208,9 +208,9 @@ pub enum NicTransfer {
 /// A stage of a NIC: every packet takes so long in it, on one of its unit's servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StageModel {
-    /// What is done.
+    /// Name of the stage.
     pub name: String,
-    /// Who does it; stages of the same unit take turns.
+    /// The unit that does it; stages of the same unit take turns.
     pub unit: String,
     /// How many the unit does at once.
     pub servers: u32,
@@ -247,7 +247,7 @@ pub enum Waiting {
     Thread,
 }
 
-/// A rate of who goes through so much memory.
+/// A rate while the process works through this much memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateWithin {
     /// Bytes between two uses of a buffer.
@@ -289,7 +289,7 @@ pub struct SoftwareCosts {
     pub kernel_copy_rates: Vec<RateWithin>,
     /// Long packets copied in by one process and out by another at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
-    /// Until a process that polls sees what has come, ps.
+    /// Time until a polling process sees an arrival, ps.
     pub poll_ps: Option<u64>,
     /// Reducing what is in the cache, bytes of one operand/s.
     pub reduce_bytes_per_s: Option<u64>,

@@ -17,7 +17,7 @@ use super::options::PlanOptions;
 pub struct Machine {
     /// Its name.
     pub name: String,
-    /// What it is, in the owner's words.
+    /// The owner's description of it.
     pub about: String,
     /// Makes of switches.
     pub switch_models: Vec<SwitchModel>,
@@ -35,7 +35,7 @@ pub struct Machine {
     pub link_ports: Vec<[Vec<PortNumber>; 2]>,
     /// What the planner is asked for.
     pub options: PlanOptions,
-    /// What one cable between switches costs.
+    /// Price of one cable between switches.
     pub cable_price: Option<f64>,
     pub(super) places: Places,
 }

@@ -12,7 +12,7 @@ use super::reader::{Located, Result, Section};
 pub(super) const GIGA: f64 = 1e9;
 pub(super) const PS_PER_NS: f64 = 1e3;
 pub(super) const PS_PER_MS: f64 = 1e9;
-/// 0.001 to 10,000 Gbit/s: outside it, somebody has mistaken the unit.
+/// 0.001 to 10,000 Gbit/s: a value outside it has the wrong unit.
 pub(super) const RATE_GBPS: (f64, f64) = (0.001, 10_000.0);
 /// Up to one second.
 pub(super) const TIME_NS: (f64, f64) = (0.0, 1e9);
@@ -60,11 +60,11 @@ pub struct SwitchModel {
     pub pause_on_bytes: Option<u64>,
     /// Bytes at which it may send again.
     pub pause_off_bytes: Option<u64>,
-    /// What decides which cable of a LAG a frame takes; the simulator's.
+    /// The hash that chooses a frame's cable in a LAG; for the simulator.
     pub lag_hash: LagHash,
     /// Time through the switch on top of receiving the frame, ps.
     pub latency_ps: u64,
-    /// What one costs, in whatever currency the file keeps to.
+    /// Price of one, in the file's currency.
     pub price: Option<f64>,
     /// Pipeline and virtual channels, for interconnects with credits; the simulator's.
     pub router: Option<RouterModel>,
@@ -102,7 +102,7 @@ pub struct FastPorts {
     pub rate_bits_per_s: u64,
 }
 
-/// What ports are called.
+/// Names of ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortNames {
     /// `{port}` stands for the number from 1, `{port0}` for the number from 0.

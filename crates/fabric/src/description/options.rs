@@ -16,7 +16,7 @@ pub struct PlanOptions {
     /// Order in which dimensions are corrected, with dimension-order routing; empty: shortest first, as the
     /// paper's counts imply.
     pub dimension_order: Vec<usize>,
-    /// Who tags.
+    /// Who puts the tags: switches or hosts.
     pub tagging: TaggingOption,
     /// Identifier of the first VLAN; the others follow.
     pub first_vlan: VlanId,
@@ -34,11 +34,11 @@ pub struct PlanOptions {
     pub seed: u64,
     /// How long to search for balanced routes.
     pub search: SearchEffort,
-    /// Who keeps trees free of loops.
+    /// The mechanism that keeps trees free of loops.
     pub spanning_tree: SpanningTree,
 }
 
-/// Who keeps trees free of loops.
+/// The mechanism that keeps trees free of loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanningTree {
     /// The plan: ports are left out of VLANs, and the protocol is off.
@@ -72,7 +72,7 @@ pub enum Routing {
     Minimal,
     /// Up towards a root, then down (Autonet): free of deadlock on every graph.
     UpDown,
-    /// One spanning tree for everybody: one VLAN.
+    /// One spanning tree for all hosts: one VLAN.
     SpanningTree,
 }
 
@@ -88,7 +88,7 @@ pub enum Grouping {
     Fewest,
 }
 
-/// Who tags.
+/// Who puts the tags: switches or hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaggingOption {
     /// The switches where all of them can, else the hosts.

@@ -6,10 +6,10 @@ use super::hosts::HostModel;
 use super::models::SwitchModel;
 use super::reader::{self, Result, Section};
 
-/// What can be bought, and where it stands.
+/// Parts with prices, and the racks they stand in.
 #[derive(Debug, Clone)]
 pub struct Prices {
-    /// What prices are in: `$`.
+    /// Currency of prices: `$`.
     pub currency: String,
     /// Models of switches, each with a price.
     pub switch_models: Vec<SwitchModel>,
@@ -28,7 +28,7 @@ pub struct Prices {
 pub struct CablePrice {
     /// Metres.
     pub length_m: f64,
-    /// What one costs.
+    /// Price of one.
     pub price: f64,
 }
 
@@ -43,7 +43,7 @@ pub struct Racks {
     pub rack_pitch_m: f64,
     /// From a row to the next, m.
     pub row_pitch_m: f64,
-    /// What of every cable stays inside the racks at its ends, m.
+    /// Length of every cable inside the racks at its ends, m.
     pub in_rack_m: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Reads a TOML table key by key, so that every error knows its file, line and key, and every key that nobody
-//! asked for is an error.
+//! Reads a TOML table key by key, so that every error knows its file, line and key, and every unknown key is
+//! an error.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -74,7 +74,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The error at a key that nobody asked for and that is nearly this one, which is not there.
+    /// The error at an unknown key that is similar to this one, if this one is missing.
     pub(super) fn misspelt(&self, key: &str) -> Option<DescriptionError> {
         let known = self.known.borrow();
         let mut strange = self.table.iter().filter(|(name, _)| !known.iter().any(|k| *k == name.get_ref()));
@@ -342,7 +342,7 @@ impl<'a> Section<'a> {
         Section { source: self.source, path, span, table, known: RefCell::default() }
     }
 
-    /// To be called last: a key nobody asked for is a mistake.
+    /// Must be called last: an unknown key is a mistake.
     pub(super) fn finish(self) -> Result<()> {
         let known = self.known.into_inner();
         match self.table.iter().find(|(key, _)| !known.iter().any(|k| *k == key.get_ref())) {
@@ -360,7 +360,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// What may be the name of something: it will stand in configurations and file names.
+/// Checks a name, which is used in configurations and file names.
 pub(super) fn check_name(name: &str) -> std::result::Result<(), (String, String)> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.is_empty() || name.len() > 63 {

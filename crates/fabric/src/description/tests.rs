@@ -173,8 +173,7 @@ fn an_error_found_later_still_points_into_the_file() {
     assert_eq!(&*missing.excerpt, "[plan]");
 }
 
-/// What is changed in which text; the key, a part of the line and a part of the problem that the error must
-/// have.
+/// A change of a text; the key, a part of the line and a part of the problem that the error must have.
 struct Bad {
     base: &'static str,
     from: &'static str,

@@ -1,4 +1,4 @@
-//! What to buy: the cheapest networks for so many hosts and so much bisection, out of a price list.
+//! Network design: the cheapest networks for a number of hosts and a bisection bandwidth, from a price list.
 //!
 //! Owns: the list of topologies that are looked at ([`shapes`]), the search for the cheapest ([`designs`]),
 //! rack positions
@@ -35,14 +35,13 @@ pub const HOSTS_MAX: u32 = 16_384;
 /// Machines that are put together before the search ends with what it has.
 const MACHINES_MAX: usize = 400;
 
-/// What is wanted.
+/// The requirements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
     /// Hosts, 1 to [`HOSTS_MAX`].
     pub host_count: u32,
-    /// Least bandwidth between two halves of the machine, each way, bit/s. Of the cabling; a single switch
-    /// is taken to
-    /// carry what its hosts send.
+    /// Least bandwidth between two halves of the machine, each way, bit/s. It counts the cabling; a single
+    /// switch is assumed to carry all traffic of its hosts.
     pub bisection_bits_per_s: u64,
     /// How many designs.
     pub design_count: usize,
@@ -70,18 +69,18 @@ pub struct Design {
 }
 
 impl Design {
-    /// What all costs.
+    /// Total price.
     pub fn price(&self) -> f64 {
         self.switches_price + self.cables_price
     }
 }
 
-/// What was found.
+/// Result of the search.
 #[derive(Debug)]
 pub struct Designs {
     /// The cheapest first.
     pub designs: Vec<Design>,
-    /// What would have been cheaper than the last of them, and why it is none.
+    /// Cheaper networks than the last of them, with the reason why they are excluded.
     pub left_out: Vec<LeftOut>,
     /// Shapes of topologies that hold the hosts.
     pub shape_count: usize,
@@ -313,7 +312,7 @@ fn hundredths(price: f64) -> u64 {
     (price * 100.0).round() as u64
 }
 
-/// What half of the hosts of a switch send: a switch that cannot carry it is no candidate for anything.
+/// Traffic of half of the hosts of a switch: a switch that cannot carry it is no candidate.
 fn one_switch(machine: &Machine) -> u64 {
     let model = machine.switch_model(crate::graph::SwitchId(0));
     let ports: u64 = machine.attachment_counts().into_iter().map(u64::from).sum();

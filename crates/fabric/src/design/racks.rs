@@ -12,18 +12,18 @@ pub struct CableItem {
     pub from: (String, String),
     /// The other end.
     pub to: (String, String),
-    /// What it carries, bit/s.
+    /// Its rate, bit/s.
     pub rate_bits_per_s: u64,
-    /// How long it has to be, m.
+    /// Least length, m.
     pub needed_m: f64,
     /// How long the one to be bought is, m.
     pub length_m: f64,
-    /// What that costs.
+    /// Its price.
     pub price: f64,
 }
 
 impl CableItem {
-    /// What to print on both ends: `12 s0.0:1/g47 - s1.0:1/g48`.
+    /// The label of both ends: `12 s0.0:1/g47 - s1.0:1/g48`.
     pub fn label(&self) -> String {
         format!("{} {}:{} - {}:{}", self.number, self.from.0, self.from.1, self.to.0, self.to.1)
     }

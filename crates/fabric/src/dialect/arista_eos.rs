@@ -37,7 +37,7 @@ impl Words for AristaEos {
     const MEMBERS: Members = Members::Bare;
 
     fn write_globals(out: &mut String, switch: &SwitchPlan, _mtu_bytes: Option<u32>) {
-        // Switched ports pass payloads of up to 9,192 bytes without being told.
+        // Switched ports pass payloads of up to 9,192 bytes by default.
         write_vlans(out, switch, "");
         if let Some(aging_time_s) = switch.aging_time_s {
             *out += "!\n! Keep learned addresses as long as can be: priming, not traffic, teaches them.\n";

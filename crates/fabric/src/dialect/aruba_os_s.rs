@@ -1,9 +1,9 @@
 //! HPE ArubaOS-Switch (ProCurve; 2530, 2930, 3810).
 //!
 //! Can: trunks with any list of VLANs, LACP and static LAGs hashed over ports, pause, aging up to 999,960 s.
-//! Cannot: more than one untagged VLAN on a port, so the hosts must tag; remove VLANs that it is not told of
-//! (`ayatori plan check` names them); leave a port in no VLAN, so a link that carries nothing is refused.
-//! Written from the makers' manuals; not tried on a device.
+//! Cannot: more than one untagged VLAN on a port, so the hosts must tag; remove VLANs that the commands do
+//! not name (`ayatori plan check` names them); leave a port in no VLAN, so a link that carries nothing is
+//! refused. Written from the makers' manuals; not tried on a device.
 
 use crate::graph::SwitchId;
 use crate::plan::{MSTP_MAX_HOPS, Plan, PortRole, SwitchPlan, VlanId};

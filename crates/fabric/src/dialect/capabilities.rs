@@ -1,7 +1,7 @@
 //! What the switches of each dialect can and cannot do: one row a dialect. The description's checks and the
 //! planner go by it, so it is known even before a configuration is written.
 
-/// What switches of a dialect can do.
+/// Capabilities of a dialect's switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Several untagged VLANs on one port: what [`crate::plan::Tagging::Switch`] needs.

@@ -49,7 +49,7 @@ impl Words for CiscoNxos {
     }
 
     fn native(vlan: Option<VlanId>, _members: &VlanSet) -> Vec<String> {
-        // The switch tags native VLANs too unless told otherwise here (see `vlan dot1q tag native` above).
+        // The switch also tags native VLANs unless this line forbids it (see `vlan dot1q tag native` above).
         let Some(vlan) = vlan else { return Vec::new() };
         vec![format!("switchport trunk native vlan {vlan}"), "no switchport trunk native vlan tag".into()]
     }

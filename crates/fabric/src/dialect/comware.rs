@@ -99,7 +99,8 @@ pub(super) struct InterfaceWords {
     pub(super) lag: &'static str,
     /// What a trunk does with VLANs.
     pub(super) permit: &'static str,
-    /// What takes VLANs of a hybrid port untagged or tagged: before `vlan`, or after the list.
+    /// Place of the word that makes VLANs of a hybrid port untagged or tagged: before `vlan`, or after the
+    /// list.
     pub(super) is_kind_first: bool,
     pub(super) mstp: Make,
     /// Pause and lengths of frames at a port.

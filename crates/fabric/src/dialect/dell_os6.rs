@@ -2,7 +2,7 @@
 //!
 //! Can: several untagged VLANs on a port (general mode), LACP and static LAGs hashed over addresses and
 //! ports, pause, aging up to 100,000 s. Cannot: hold many static MAC entries (100 on a 6248), so addresses
-//! are learned; use VLAN 4094. The two generations differ in a few words; port names tell them apart: `1/g1`
+//! are learned; use VLAN 4094. The two generations differ in a few words; port names distinguish them: `1/g1`
 //! and `1/xg1` are PowerConnect, `Gi1/0/1` and `Te1/0/1` OS6. Written from the manuals; not tried on the
 //! hardware.
 

@@ -184,7 +184,7 @@ fn long_frames_reach_every_file_or_are_refused() {
         plan.mtu_bytes = 9_000;
         plan.hosts.iter_mut().for_each(|host| host.attachments[0].mtu_bytes = 9_000);
         let long = dialect.emit(&plan, SwitchId(0)).unwrap();
-        // EOS and SONiC pass them as shipped; `json` says it to whoever reads it.
+        // EOS and SONiC pass them as shipped; `json` states it for its readers.
         let is_shipped_so = ["arista-eos", "sonic"].contains(&dialect.name());
         assert!(is_shipped_so || usual != long, "{}", dialect.name());
         plan.mtu_bytes = 60_000;

@@ -23,7 +23,7 @@ pub(super) enum Members {
 pub(super) trait Words: Dialect {
     /// What the file is and where it is entered.
     const OPENING: &'static str;
-    /// What stands before each line of an interface.
+    /// Indentation of each line of an interface.
     const INDENT: &'static str;
     /// A LAG's interface, less its number.
     const LAG: &'static str;
@@ -36,7 +36,7 @@ pub(super) trait Words: Dialect {
     /// When ports join LAGs.
     const MEMBERS: Members;
 
-    /// What comes before the interfaces: VLANs, aging, hashing; payloads if they are longer than usual.
+    /// Lines before the interfaces: VLANs, aging, hashing; payloads if they are longer than usual.
     fn write_globals(out: &mut String, switch: &SwitchPlan, mtu_bytes: Option<u32>);
 
     /// Lines for a trunk's one untagged VLAN, or for none. `members` are all VLANs of the trunk.
@@ -45,8 +45,8 @@ pub(super) trait Words: Dialect {
     /// Lines that turn pause on or off.
     fn pause(interface: Interface<'_>, is_on: bool) -> Vec<String>;
 
-    /// Lines of an interface for payloads that are longer than usual; none where the switch is told once, or
-    /// needs no word.
+    /// Lines of an interface for payloads that are longer than usual; none if one line sets it for the whole
+    /// switch, or if none is needed.
     fn long_frames(_interface: Interface<'_>, _mtu_bytes: u32) -> Vec<String> {
         Vec::new()
     }

@@ -56,7 +56,7 @@ impl Dialect for JunosEls {
     }
 }
 
-/// What Junos counts as its MTU: the payload with header and tag, bytes.
+/// Bytes that Junos counts in its MTU beyond the payload: header and tag.
 const MTU_OVERHEAD_BYTES: u32 = 18;
 
 fn write_ports(out: &mut String, plan: &Plan, switch: &SwitchPlan, mtu_bytes: Option<u32>) {

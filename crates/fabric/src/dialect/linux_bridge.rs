@@ -107,7 +107,7 @@ pub(super) fn own_membership(plan: &Plan, switch: &SwitchPlan) -> Option<Members
     })
 }
 
-/// Port names become interface names, so they have to be such.
+/// Port names become interface names, so they must be valid ones.
 pub(super) fn check_names(dialect: &'static str, plan: &Plan, switch: &SwitchPlan) -> Result<(), Refusal> {
     let lags = switch.lags.iter().map(|lag| lag_name(lag.number));
     let names =

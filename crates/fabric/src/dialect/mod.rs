@@ -57,8 +57,8 @@ pub trait Dialect: Sync {
     /// Its name in the description: `dialect = "dell-os6"`.
     fn name(&self) -> &'static str;
 
-    /// What its switches can and cannot do; the planner and the description's checks go by it.
-    /// Its row of [`KNOWN`], unless the dialect knows better. Panics if it has none: our bug.
+    /// Capabilities of its switches; the planner and the description's checks use them. By default its row of
+    /// [`KNOWN`]. Panics if it has none: our bug.
     fn capabilities(&self) -> Capabilities {
         capabilities_of(self.name()).expect("every dialect has its row in KNOWN")
     }
@@ -98,7 +98,7 @@ pub struct Refusal {
     pub dialect: &'static str,
     /// What the plan needs that it cannot say.
     pub problem: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 

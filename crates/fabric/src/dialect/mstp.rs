@@ -34,7 +34,7 @@ pub(super) fn write_region(out: &mut String, make: Make, plan: &Plan, switch: &S
 
 fn write_ios_like(out: &mut String, make: Make, mstp: &Mstp, switch: &SwitchPlan) {
     match make {
-        // What an earlier plan turned off.
+        // Turns on the spanning tree that an earlier plan turned off.
         Make::Ios | Make::Nxos => line(out, format_args!("spanning-tree vlan {}", text::carried(switch))),
         Make::DellOs6 => line(out, "spanning-tree"),
         Make::DellOs10 => line(out, "no spanning-tree disable"),

@@ -17,7 +17,7 @@ use crate::plan::{Plan, PortRole, SwitchPlan};
 use super::text::{self, Interface};
 use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
-/// What ports are shipped with; less would serve nothing.
+/// Default of ports; a lower value has no use.
 const MTU_AS_SHIPPED_BYTES: u32 = 9100;
 
 /// See the module's documentation.

@@ -122,7 +122,7 @@ fn port_network(plan: &Plan, switch: &SwitchPlan, port: &PortPlan) -> ConfigFile
 }
 
 fn port_link(switch: &SwitchPlan, port: &PortPlan) -> ConfigFile {
-    // The first .link file that matches is the only one, so the usual naming has to be said again.
+    // Only the first matching .link file applies, so it must repeat the usual naming.
     let text = format!(
         "# 802.3x: frames wait instead of being lost.\n[Match]\nOriginalName={}\n\n\
          [Link]\nNamePolicy=keep kernel database onboard slot path\nRxFlowControl=yes\nTxFlowControl=yes\n",

@@ -1,5 +1,5 @@
-//! What all dialects' texts share: the opening comment, the reason beside each port, and the ports and LAGs
-//! of a switch as the one list of interfaces that VLANs are put on.
+//! Parts shared by all dialects' texts: the opening comment, the reason beside each port, and the ports and
+//! LAGs of a switch as the one list of interfaces that VLANs are put on.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub(super) fn header(plan: &Plan, switch: &SwitchPlan, mark: &str, what: &str) -
         plan.method
     );
     let _ = writeln!(text, "{mark} change the machine description, plan again, and diff.");
-    // Of this switch only: another one's hosts change no line here.
+    // Only of this switch: another one's hosts change no line here.
     let own: VlanSet = switch.ports.iter().filter_map(|port| port.membership.pvid).collect();
     if !own.is_empty() {
         let _ = writeln!(text, "{mark} Its hosts send on VLAN {own}.");
@@ -59,7 +59,7 @@ pub(super) fn port(switch: &SwitchPlan, number: PortNumber) -> Option<&PortPlan>
     switch.ports.iter().find(|port| port.number == number)
 }
 
-/// What VLANs are put on: a LAG, or a port that is in none.
+/// An interface with VLANs: a LAG, or a port that is in none.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Interface<'a> {
     /// A port of its own.
@@ -77,7 +77,7 @@ impl<'a> Interface<'a> {
         }
     }
 
-    /// What is at its far end.
+    /// Its far end.
     pub(super) fn role(self) -> PortRole {
         match self {
             Interface::Port(port) => port.role,
@@ -108,8 +108,8 @@ pub(super) fn carried(switch: &SwitchPlan) -> VlanSet {
     memberships.flat_map(|membership| membership.untagged.iter().chain(membership.tagged.iter())).collect()
 }
 
-/// Every VLAN up to `last` that the interface is not in, known to the plan or not: what has to be taken off
-/// it. With spanning tree off, a VLAN that an earlier configuration left on a ring is a storm.
+/// Every VLAN up to `last` that the interface is not in, known to the plan or not: all of these must be
+/// removed. With spanning tree off, a VLAN that an earlier configuration left on a ring is a storm.
 pub(super) fn superfluous(membership: &Membership, last: u16) -> VlanSet {
     let all: VlanSet = (1..=last).filter_map(VlanId::new).collect();
     all.difference(&membership.untagged).difference(&membership.tagged)
@@ -133,12 +133,12 @@ pub(super) fn lists_with_to(set: &VlanSet) -> Vec<String> {
     ranges.chunks(10).map(|chunk| chunk.join(" ")).collect()
 }
 
-/// Longest payload before anything has to be said about it, bytes: every switch passes that.
+/// Longest payload that needs no setting, bytes: every switch passes that.
 pub(super) const MTU_ALWAYS_BYTES: u32 = 1500;
-/// What an Ethernet frame has around its payload: addresses, tag, type and checksum, bytes.
+/// Bytes of an Ethernet frame around its payload: addresses, tag, type and checksum.
 pub(super) const FRAME_OVERHEAD_BYTES: u32 = 12 + 4 + 2 + 4;
 
-/// The longest payload, if something has to be said about it.
+/// The longest payload, if it needs a setting.
 ///
 /// # Errors
 /// A [`Refusal`] if it is longer than the dialect can say.
@@ -187,8 +187,8 @@ pub(super) fn native(
     })
 }
 
-/// For shell scripts: pause in both directions at these ports, `name` each in turn; a port that cannot is
-/// told.
+/// For shell scripts: pause in both directions at these ports, `name` each in turn; a message names a port
+/// that cannot.
 pub(crate) fn flow_control(name: &str, ports: &str) -> String {
     format!(
         "if command -v ethtool >/dev/null 2>&1; then\n\

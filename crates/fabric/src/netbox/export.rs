@@ -7,7 +7,7 @@ use crate::description::{Machine, NicsAs};
 use crate::dialect::ConfigFile;
 use crate::plan::{Attachment, HostPlan, Membership, Plan, PortNumber, PortRole, SwitchPlan};
 
-/// What NetBox wants to know and a machine file does not say.
+/// Data that NetBox needs and a machine file does not have.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
     /// Site of all devices.
@@ -298,7 +298,7 @@ impl Interfaces<'_> {
         ]);
     }
 
-    /// What is plugged in, and what NetBox has no field for: VLANs that leave untagged beside the port's own.
+    /// The far end, and data without a NetBox field: VLANs that leave untagged in addition to the port's own.
     fn about(&self, role: &PortRole, membership: &Membership) -> String {
         let to = match role {
             PortRole::Unused => return "unused".into(),

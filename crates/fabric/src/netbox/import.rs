@@ -7,7 +7,7 @@ use super::machine_file::{self, Cabled, HostKind, Nic, SwitchKind};
 use super::{BRIDGE, HOST_ROLE, LAG, SWITCH_ROLE, VIRTUAL};
 use crate::dialect::by_name;
 
-/// What NetBox does not say.
+/// Data that NetBox does not have.
 #[derive(Debug, Clone)]
 pub struct Wanted<'a> {
     /// Name of the machine.

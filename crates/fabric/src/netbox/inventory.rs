@@ -1,4 +1,4 @@
-//! Devices, interfaces and cables as NetBox tells them: answers of its REST API, or tables of bulk import.
+//! Devices, interfaces and cables from NetBox: answers of its REST API, or tables of bulk import.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::plan::MacAddr;
 
-/// What stands in NetBox of the devices looked at.
+/// NetBox's data about the selected devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inventory {
     pub(super) devices: Vec<Device>,
@@ -56,7 +56,7 @@ pub enum InventoryError {
     File {
         /// Its name.
         file: String,
-        /// What is wrong, and what to do.
+        /// Problem and remedy.
         problem: String,
     },
 }
@@ -64,8 +64,8 @@ pub enum InventoryError {
 /// One object: its fields as text, missing ones empty.
 type Fields = BTreeMap<&'static str, String>;
 
-/// What is read of each kind of object: our name, the column of bulk import, the path in an answer of the
-/// API, and whether a table without the column says nothing.
+/// Fields read of each kind of object: our name, the column of bulk import, the path in an answer of the API,
+/// and whether a table without the column is useless.
 type Columns = &'static [(&'static str, &'static str, &'static str, bool)];
 
 const DEVICES: Columns = &[

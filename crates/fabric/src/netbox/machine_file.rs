@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// What a model of switches is.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SwitchKind {
-    /// Of its ports, in their order.
+    /// Names of its ports, in their order.
     pub(super) names: Vec<String>,
     pub(super) rate_bits_per_s: u64,
     /// First and last port of another rate, and that rate.

@@ -19,7 +19,7 @@ pub use export::{Names, export};
 pub use import::{Wanted, import};
 pub use inventory::{Inventory, InventoryError};
 
-/// What an interface is, in NetBox's words, where it is no port.
+/// NetBox's types of interfaces that are no ports.
 const LAG: &str = "lag";
 const BRIDGE: &str = "bridge";
 const VIRTUAL: &str = "virtual";

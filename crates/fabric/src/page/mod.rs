@@ -2,9 +2,9 @@
 //! hosts both ways, the load on every link, and what a failure breaks. Opened from a file, it asks nothing of
 //! any network.
 //!
-//! Owns what the page is told, and where switches are drawn (`layout`); what is drawn, and when, is in
-//! `page.js`. The routes and loads are computed in `routes.js` from the trees, as the switches do it: nothing
-//! of them is copied from the planner.
+//! Owns the page's data, and the places of switches (`layout`); `page.js` decides what is drawn, and when.
+//! `routes.js` computes the routes and loads from the trees, as the switches do it: nothing of them is copied
+//! from the planner.
 
 mod layout;
 
@@ -32,7 +32,7 @@ pub struct Extras<'a> {
 /// The plan after a failure.
 #[derive(Debug)]
 pub struct Repair {
-    /// What has failed.
+    /// The failure.
     pub failure: Failure,
     /// The plan without it.
     pub plan: Plan,
@@ -41,7 +41,7 @@ pub struct Repair {
     pub order: Option<Vec<SwitchId>>,
 }
 
-/// What the page is told. Short names: there may be a million of some.
+/// Data of the page. Short names: there may be a million of some.
 #[derive(Serialize)]
 struct Data<'a> {
     machine: &'a str,
@@ -106,7 +106,7 @@ struct Link<'a> {
     /// At both ends, as printed on the switch; as many as cables.
     ports: [&'a [u16]; 2],
     lags: [Option<u16>; 2],
-    /// Of one cable, Gbit/s.
+    /// Rate of one cable, Gbit/s.
     gbps: f64,
 }
 
@@ -228,7 +228,7 @@ fn repaired<'a>(whole: &Plan, repair: &'a Repair) -> Repaired<'a> {
 
 fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
-    // What stands between two of them is replaced.
+    // Text between two of them is replaced.
     text.replace('@', "&#64;")
 }
 
@@ -270,7 +270,7 @@ mod tests {
         assert!(page.contains("alert(1)\\u003c/script>@TITLE@"));
     }
 
-    /// What the page is told of a repair gives the repaired plan's trees and hosts' VLANs back.
+    /// The page's data about a repair gives the repaired plan's trees and hosts' VLANs.
     #[test]
     fn a_repair_is_told_by_its_difference() {
         let (machine, whole) = torus();

@@ -1,5 +1,5 @@
-//! A finished VLAN plan: what every switch port and every host interface is to be set to, and why that
-//! is right.
+//! A finished VLAN plan: the settings of every switch port and every host interface, and the proof that they
+//! are right.
 //!
 //! Owns: the data that the dialects write out, that `plan check` compares against, that the page draws
 //! and the lab
@@ -56,13 +56,13 @@ pub const SCHEMA: &str = include_str!("../../schema/plan.schema.json");
 pub struct Plan {
     /// Name of the machine, from its description.
     pub machine: String,
-    /// Who tags frames.
+    /// Who tags frames: switches or hosts.
     pub tagging: Tagging,
     /// In words, how routes were chosen: `dimension order (1, 0), one VLAN per source switch`.
     pub method: String,
     /// Whether it is the whole machine's plan, repaired after a failure: most of it stayed as it was.
     pub is_repaired: bool,
-    /// Whether IEEE 802.3x flow control (pause) is to be on.
+    /// Whether IEEE 802.3x flow control (pause) is on.
     pub pause: bool,
     /// Largest payload of a frame that a host sends, bytes: every port between hosts has to take it.
     pub mtu_bytes: u32,
@@ -78,7 +78,7 @@ pub struct Plan {
     pub priming: Priming,
     /// Lengths, loads, cost.
     pub figures: Figures,
-    /// What was proved about the plan, and what is wrong with it.
+    /// Proofs about the plan, and its faults.
     pub verdicts: Verdicts,
     /// Which VLAN a frame takes.
     #[serde(default)]
@@ -193,7 +193,7 @@ pub struct SwitchPlan {
     pub ports: Vec<PortPlan>,
     /// Link aggregation groups, by number from 1.
     pub lags: Vec<LagPlan>,
-    /// How long learned addresses are to be kept, s; `None` for ever.
+    /// Aging time of learned addresses, s; `None`: for ever.
     pub aging_time_s: Option<u32>,
     /// MAC table entries the plan needs here: hosts' interfaces times VLANs.
     pub mac_entries_count: u64,
@@ -206,7 +206,7 @@ pub struct PortPlan {
     pub number: PortNumber,
     /// Its name in the switch's own words: `1/g1`, `swp1`, `enp1s0`.
     pub name: String,
-    /// What is plugged in.
+    /// The far end.
     pub role: PortRole,
     /// The LAG it belongs to.
     pub lag: Option<u16>,
@@ -221,7 +221,7 @@ pub struct LagPlan {
     pub number: u16,
     /// Its ports.
     pub members: Vec<PortNumber>,
-    /// What is at the far end.
+    /// The far end.
     pub role: PortRole,
     /// Negotiated by LACP, or static.
     pub lacp: bool,
@@ -229,7 +229,7 @@ pub struct LagPlan {
     pub membership: Membership,
 }
 
-/// What is plugged into a port.
+/// The far end of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortRole {
@@ -254,7 +254,7 @@ pub enum PortRole {
 /// The VLANs of a port, complete.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// VLAN of untagged frames that come in; `None`: untagged frames are to be dropped.
+    /// VLAN of untagged frames that come in; `None`: untagged frames are dropped.
     pub pvid: Option<VlanId>,
     /// VLANs whose frames leave untagged.
     pub untagged: VlanSet,
@@ -380,7 +380,7 @@ pub struct Priming {
     pub gap_ms: u32,
     /// Frames of one round on one direction of one link, at most.
     pub link_frames_max: u64,
-    /// Of these at once, if all hosts begin in the same moment, at most.
+    /// Maximum number of these at once, if all hosts begin at the same moment.
     pub at_once_frames_max: u64,
 }
 
@@ -398,14 +398,14 @@ pub struct Figures {
     pub stretch: f64,
     /// Least bandwidth between two halves: the cabling's own, whatever the routes.
     pub bisection: Bisection,
-    /// What crosses between the same halves in each direction, bit/s, when one flow from each host
-    /// interface to each other goes as fast as the busiest of the channels there allows: the routes' own.
+    /// Bandwidth of the routes between the same halves in each direction, bit/s, if one flow from each host
+    /// interface to each other is as fast as the busiest channel there allows.
     pub bisection_routed_bits_per_s: u64,
     /// Links that no flow crosses.
     pub idle_link_count: usize,
     /// Flows on the busiest channel, for its rate.
     pub link_load_max: u64,
-    /// What no routes have less of there, by linear programming duality (`vlan/balance/bound.rs`).
+    /// Lower bound of it for all routes, by linear programming duality (`vlan/balance/bound.rs`).
     pub link_load_least: f64,
     /// That channel; `None` without links.
     pub busiest: Option<BusiestLink>,
@@ -438,7 +438,7 @@ pub struct BusiestLink {
     pub to: SwitchId,
 }
 
-/// What was checked. `deadlock` and the list together are the whole verdict.
+/// Results of the checks. `deadlock` and the list together are the whole verdict.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Verdicts {
     /// Each check, in order.
@@ -465,7 +465,7 @@ pub struct Check {
     pub status: Status,
     /// The figures behind it.
     pub detail: String,
-    /// What to do, if it does not hold.
+    /// The remedy, if it does not hold.
     pub remedy: Option<String>,
 }
 
@@ -518,7 +518,7 @@ pub struct CycleStep {
 /// A deadlock-free plan of the same machine, in short.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alternative {
-    /// What to write into `[plan]`, lines of TOML: `routing = "up-down"`.
+    /// Lines of TOML for `[plan]`: `routing = "up-down"`.
     pub settings: Vec<String>,
     /// Number of VLANs it needs.
     pub vlan_count: usize,
@@ -564,7 +564,7 @@ impl Plan {
         })
     }
 
-    /// What does not hold of the module's invariants; empty for every plan the planner makes.
+    /// Violated invariants of the module; empty for every plan that the planner makes.
     pub fn check_invariants(&self) -> Vec<String> {
         let mut broken = Vec::new();
         let mut hold = |holds: bool, what: String| {

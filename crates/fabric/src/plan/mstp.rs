@@ -2,8 +2,7 @@
 //! place of ports that are left out of VLANs.
 //!
 //! Each distinct tree is an instance (MSTI). Every link carries every VLAN, and each instance blocks the
-//! links that its tree does not use. A cut cable then heals without anybody: the instance finds other
-//! links.
+//! links that its tree does not use. A cut cable then needs no repair: the instance finds other links.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +15,7 @@ pub const MSTP_INSTANCES_MAX: u16 = 64;
 /// How far a switch may be from an instance's root, in links: switches take `max-hops` of at most 40, and the
 /// root's own counts.
 pub const MSTP_DEPTH_MAX: u32 = 39;
-/// What `max-hops` is set to.
+/// The value of `max-hops`.
 pub const MSTP_MAX_HOPS: u32 = MSTP_DEPTH_MAX + 1;
 /// Longest name of a region, bytes.
 pub const MSTP_REGION_BYTES_MAX: usize = 32;

@@ -76,7 +76,7 @@ impl Route {
 
 impl Plan {
     /// The VLAN of frames from one host interface to another; `None` if the sender is cut off. With
-    /// [`super::Tagging::Switch`] it is the PVID of the sender's switch port, whoever receives.
+    /// [`super::Tagging::Switch`] it is the PVID of the sender's switch port, for every receiver.
     pub fn vlan_between(&self, from: &Attachment, to: &Attachment) -> Option<VlanId> {
         self.choice.vlan_index(from, to).map(|index| self.vlans[index].vid)
     }

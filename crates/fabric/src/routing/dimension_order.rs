@@ -29,8 +29,8 @@ pub enum Dateline {
     AtWrap,
     /// All the way along the dimension: channel 1 if the packet will cross its wrap-around link, else 0. Both
     /// chains end because no packet goes more than half the ring: with channel 1, a packet that has wrapped
-    /// does not come as far as the first link before the wrap that others use. What BookSim and Cray's T3D
-    /// do, and much nearer an even load.
+    /// does not come as far as the first link before the wrap that others use. BookSim and Cray's T3D do
+    /// this; the load is much more even.
     #[default]
     OnEntry,
 }

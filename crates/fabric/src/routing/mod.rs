@@ -88,7 +88,7 @@ pub enum RoutingError {
         method: &'static str,
         /// The kind of topology.
         topology: &'static str,
-        /// What does.
+        /// The routing that works instead.
         advice: &'static str,
     },
     /// The graph falls into parts.

@@ -38,8 +38,8 @@ impl Table {
     }
 
     /// Up*/down*: links are ordered by distance from the root (and by number at equal distance); a path never
-    /// goes up after it has gone down. A switch from which the destination lies downward goes down, so that
-    /// the table needs no input port; the price is that some paths are longer than the shortest legal one.
+    /// goes up after it has gone down. A switch above the destination goes down, so that the table needs no
+    /// input port; the price is that some paths are longer than the shortest legal one.
     ///
     /// # Errors
     /// If the graph is not connected or too large, or has no such root.
@@ -63,7 +63,7 @@ impl Table {
             let mut distances: Vec<Option<u32>> = vec![None; switch_count];
             let mut ports = vec![0; switch_count];
             distances[to.index()] = Some(0);
-            // Against the arrows from the destination: who reaches it going down only?
+            // Searches backwards from the destination for the switches that reach it going down only.
             let mut queue = VecDeque::from([to]);
             while let Some(at) = queue.pop_front() {
                 let above = graph.switch_neighbours(at).filter(|&(_, far)| order(far) < order(at));
@@ -75,7 +75,7 @@ impl Table {
                     }
                 }
             }
-            // All others go up; whoever is above them in order has its answer already.
+            // All others go up; the switches above them in order have their answers already.
             for &at in &from_root {
                 if distances[at.index()].is_some() {
                     continue;

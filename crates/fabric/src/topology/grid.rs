@@ -1,4 +1,4 @@
-//! What mesh, torus, ring, hypercube and Tofu have in common: extents, and which dimensions wrap around.
+//! Common part of mesh, torus, ring, hypercube and Tofu: extents, and the dimensions that wrap around.
 //!
 //! Port `2 d` of a switch leads up in dimension `d` (coordinate + 1), port `2 d + 1` down. Where a dimension
 //! wraps around, the last switch's upward port is cabled to the first one's downward port.

@@ -50,7 +50,7 @@ pub enum TopologyError {
     Invalid {
         /// The kind of topology.
         topology: &'static str,
-        /// What is wrong and what would be right.
+        /// The problem and the remedy.
         problem: String,
     },
     /// More switches or ports than can be.
@@ -87,8 +87,7 @@ impl Cable {
     }
 }
 
-/// What every topology can say about itself. Only [`Generator::check`] may be called on numbers not yet
-/// checked.
+/// The interface of every topology. Only [`Generator::check`] may be called on numbers not yet checked.
 pub trait Generator {
     /// The literature's name: "torus".
     fn kind(&self) -> &'static str;

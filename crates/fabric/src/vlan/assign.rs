@@ -277,7 +277,7 @@ pub(super) fn hosts(machine: &Machine, in_use: Option<&InUse>) -> Vec<HostPlan> 
             let (address, prefix_bits, address_number) = match kept {
                 Some(kept) => (kept.address, kept.prefix_bits, kept.address_number),
                 None => {
-                    // The same number in the subnet of every rail, unless somebody has it.
+                    // The same number in the subnet of every rail, unless it is taken.
                     let free = |taken: &VlanIndices, from: u32| (from..).find(|n| !taken.contains(n));
                     let address_number = free(&taken_numbers, number).unwrap_or(number);
                     taken_numbers.insert(address_number);
@@ -520,8 +520,8 @@ fn figures(machine: &Machine, network: &Network, judged: &Judged, is_whole: bool
     }
 }
 
-/// What crosses from one side to the other in the direction that is worse off, bit/s, if all flows are as
-/// fast as the busiest channel on the way allows.
+/// Bandwidth from one side to the other in the slower direction, bit/s, if all flows are as fast as the
+/// busiest channel on the way allows.
 fn routed_across(network: &Network, flows: &[u64], is_right: &[bool]) -> u64 {
     let across = |right: bool| {
         let crossing = (0..network.link_count() as u32).filter_map(|link| {

@@ -224,8 +224,8 @@ fn as_asked(network: &Network, grid: Option<&Grid>, options: &PlanOptions, taggi
     });
     match alternative {
         Some(safe) if options.routing == Routing::Auto => Chosen { best: safe, alternative: None },
-        // Dimension order, say, was asked for, but the network has lost a link: nobody asked for what we took
-        // instead.
+        // Dimension order, for example, was asked for, but the network has lost a link: the user did not ask
+        // for the replacement.
         Some(safe) if network_lost_its_grid(network, grid, options) => {
             Chosen { best: safe, alternative: None }
         }

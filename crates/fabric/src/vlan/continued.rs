@@ -19,9 +19,9 @@ use super::solution::Choice;
 
 /// Plans a machine so that as little as possible differs from the plan in use: identifiers, trees, hosts'
 /// VLANs and addresses, numbers of LAGs. VLANs that lost a link are joined again, hosts of new switches take
-/// the VLAN that is best for them. A plan is made anew where the repaired one can deadlock, is busier than
-/// one made anew by more than half, or the machine has more switches than can be repaired;
-/// [`Plan::is_repaired`] tells.
+/// the VLAN that is best for them. A new plan replaces the repaired one if that can deadlock, is busier than
+/// a new one by more than half, or if the machine has more switches than can be repaired; see
+/// [`Plan::is_repaired`].
 ///
 /// # Errors
 /// As [`super::plan`].

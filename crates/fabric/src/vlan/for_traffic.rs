@@ -14,15 +14,14 @@ use super::planner::{starts_of, tagging, vlans_max};
 /// Bytes are scaled to at most this many together, so that sums of them are exact.
 const BYTES_MAX: u64 = 1 << 50;
 
-/// What [`plan_for_traffic`] did.
+/// Result of [`plan_for_traffic`].
 #[derive(Debug, Clone)]
 pub struct ForTraffic {
     /// The plan for the traffic, or the one given if that is as good.
     pub plan: Plan,
     /// Whether it is another than the one given.
     pub is_other: bool,
-    /// What no routes of this traffic go below: the time of the link that takes longest, s. `None` where
-    /// routes are not
+    /// Lower bound for all routes of this traffic: the time of the slowest link, s. `None` if routes are not
     /// chosen.
     pub least_s: Option<f64>,
 }
@@ -43,7 +42,7 @@ pub fn plan_for_traffic(
     let may_choose = options.grouping == Grouping::Balanced
         && options.routing == Routing::Auto
         && tagging(machine) == Tagging::Switch
-        // What MSTP is configured to does not change by a failure.
+        // A failure does not change the configuration of MSTP.
         && (plan.mstp.is_none() || failures.is_empty());
     let kept = |plan, least_s| Ok(ForTraffic { plan, is_other: false, least_s });
     if !may_choose {
@@ -114,7 +113,7 @@ mod tests {
         Machine::parse("t.toml", &text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// All hosts of one switch send to all of another, and nobody else sends.
+    /// All hosts of one switch send to all of another, and no other host sends.
     fn from_one_to_another(plan: &Plan) -> Vec<Flow> {
         let at = |switch: usize| {
             let own = plan.hosts.iter().filter(move |host| host.attachments[0].switch.index() == switch);

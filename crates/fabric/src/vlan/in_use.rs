@@ -1,4 +1,4 @@
-//! The plan in use, as `plan.json` tells it: what a further plan of a changed machine keeps.
+//! The plan in use, from `plan.json`: the part that a new plan of a changed machine keeps.
 //!
 //! Kept are VLANs with their identifiers and trees; the VLAN of each host port; the addresses of hosts; the
 //! numbers of LAGs. Switches, hosts and their interfaces are the same if their names are, links if their
@@ -72,7 +72,7 @@ impl InUse {
         InUse::of(&Plan::parse(text)?)
     }
 
-    /// What is kept of a plan.
+    /// The part of a plan that is kept.
     ///
     /// # Errors
     /// If its hosts tag.

@@ -17,7 +17,7 @@ pub(crate) struct Arc {
     pub(crate) link: u32,
 }
 
-/// What is taken out of a network.
+/// The part removed from a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
     /// A link between two switches: with link aggregation, all of its cables.
@@ -51,16 +51,15 @@ pub(crate) struct Network {
     weights: Vec<u32>,
     /// Switches that take part.
     alive: Vec<bool>,
-    /// What hosts send, if that is known; else each sends as much to each other.
+    /// Traffic of hosts, if known; else each sends the same to each other.
     traffic: Option<Traffic>,
     shortest: OnceLock<Shortest>,
     /// The least that the busiest link carries, once it has been asked for.
     pub(crate) least_pressure: OnceLock<f64>,
 }
 
-/// What hosts send: by switch, by its host interfaces in their order, to each switch so much. Routes to
-/// switches
-/// that nothing is sent to are there all the same.
+/// Traffic of hosts: by switch, by its host interfaces in their order, the amount to each switch. Routes to
+/// switches without traffic exist, too.
 pub(crate) type Traffic = Vec<Vec<Vec<(u32, u64)>>>;
 
 /// Flows by shortest paths: what every plan of a network is measured against. One flow goes from each host

@@ -43,7 +43,7 @@ pub(crate) fn rebalanced(
     Judged { solution, evaluation }
 }
 
-/// A VLAN, who sends on it, and what that puts on the network.
+/// A VLAN, its senders, and its load on the network.
 #[derive(Debug, Clone)]
 struct Vlan {
     tree: Vec<u32>,
@@ -64,12 +64,12 @@ struct Search<'a> {
     links: Vec<u32>,
     vlans: Vec<Vlan>,
     flows: Vec<u64>,
-    /// Of `flows`, when the step began.
+    /// Ceiling of `flows` when the step began.
     ceiling: Ceiling,
     work: u64,
 }
 
-/// What some VLANs become: those with a number that exists are replaced, one with the next is added.
+/// New versions of some VLANs: those with an existing number are replaced, one with the next number is added.
 type Change = Vec<(usize, Candidate)>;
 
 impl<'a> Search<'a> {

@@ -11,7 +11,7 @@ use super::network::Network;
 use super::planner::chosen_within;
 use super::solution::{Choice, Senders, Solution};
 
-/// What else is asked for where the routes that `[plan]` asks for need more VLANs: the last one needs one.
+/// Alternatives if the routes that `[plan]` asks for need more VLANs: the last one needs one VLAN.
 const SMALLER: [(Routing, Grouping); 3] = [
     (Routing::Auto, Grouping::Balanced),
     (Routing::UpDown, Grouping::Fewest),
@@ -47,7 +47,7 @@ pub(super) fn renewed(
 }
 
 /// The same routes on VLANs numbered as those in use that have most links and hosts in common. A VLAN in use
-/// that is left over has nobody who sends, and the tree of another.
+/// that is left over has no sender, and the tree of another.
 fn numbered_as(in_use: &Solution, anew: Solution) -> Option<Solution> {
     let (Choice::BySource(before), Choice::BySource(after)) = (&in_use.choice, &anew.choice) else {
         return None;

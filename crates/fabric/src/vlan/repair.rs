@@ -22,7 +22,7 @@ pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
     }
     let links = links_left(network);
     let mut solution = whole.clone();
-    // Whoever lost all hosts or the network sends nothing any more.
+    // A switch that lost all hosts or the network sends nothing any more.
     let is_source = |switch: usize| network.weight(switch as u32) > 0;
     let left = senders.iter().enumerate();
     let left = left.map(|(switch, own)| if is_source(switch) { own.clone() } else { Vec::new() });

@@ -1,4 +1,4 @@
-//! What becomes of a plan when one link or one switch fails: it is repaired, or made anew without it.
+//! The plan after the failure of one link or one switch: repaired, or made again without it.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::planner::{plan_repaired, whole as chosen_whole};
 /// The plan of a machine without one of its parts.
 #[derive(Debug, Clone, Serialize)]
 pub struct Degraded {
-    /// What failed, in words: `link s0.0 - s1.0`.
+    /// The failure as text: `link s0.0 - s1.0`.
     pub failure: String,
     /// Hosts that cannot be reached any more, those of a failed switch included.
     pub hosts_lost_count: usize,

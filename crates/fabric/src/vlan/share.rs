@@ -1,4 +1,4 @@
-//! What one VLAN puts on the network, for changing a solution VLAN by VLAN.
+//! Load of one VLAN on the network, for changing a solution VLAN by VLAN.
 //!
 //! A flow crosses a link of a tree if its ends are on different sides of it. So the flows on a channel are
 //! the hosts that send on this side times the hosts that receive on that side, and one pass over the tree
@@ -11,7 +11,7 @@ use super::evaluation::{User, pressure_of};
 use super::network::{Arc, Network};
 use super::tree::{RootedTree, adjacency};
 
-/// What one VLAN's users put on the network.
+/// Load of one VLAN's users on the network.
 #[derive(Debug, Clone)]
 pub(crate) struct Share {
     pub(crate) loads: Loads,
@@ -95,7 +95,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// `None` where nobody sends.
+    /// `None` if there is no sender.
     fn new(network: &Network, links: &[u32], users: &[User]) -> Option<Sides> {
         let root = users.first()?.switch;
         let rooted = RootedTree::from_links(&adjacency(network, links), root);
@@ -137,7 +137,7 @@ pub(crate) struct Ceiling {
 }
 
 impl Ceiling {
-    /// Of the channels with these flows.
+    /// Ceiling of the channels with these flows.
     pub(crate) fn of(network: &Network, flows: &[u64]) -> Ceiling {
         let pressures = || flows.iter().enumerate().map(|(at, &flows)| pressure_of(network, at, flows));
         let most = pressures().max().unwrap_or(0);

@@ -6,12 +6,12 @@ use super::network::Network;
 use super::paths::Paths;
 use super::tree::{Parts, RootedTree};
 
-/// VLANs and who uses them, before they have identifiers.
+/// VLANs and their users, before they have identifiers.
 #[derive(Debug, Clone)]
 pub(crate) struct Solution {
     /// How the paths were chosen, in words.
     pub(crate) method: String,
-    /// What to write into `[plan]` to get this, line by line.
+    /// Lines of `[plan]` that give this.
     pub(crate) settings: Vec<String>,
     /// Whether it is the whole machine's, repaired after a failure.
     pub(crate) is_repaired: bool,

@@ -27,7 +27,7 @@ pub(super) fn tree_fault(plan: &Plan, network: &Network, vlan: &VlanPlan) -> Opt
 /// The switches of two host interfaces between which frames have no VLAN, if there are such.
 pub(super) fn unrouted(plan: &Plan, network: &Network) -> Option<(SwitchId, SwitchId)> {
     let is_reached = |own: &&Attachment| network.weight(own.switch.0) > 0;
-    // Whom a frame is for matters by switch only.
+    // Only the receiver's switch matters.
     let mut receivers: Vec<&Attachment> = plan.attachments().filter(is_reached).collect();
     receivers.sort_by_key(|own| own.switch);
     receivers.dedup_by_key(|own| own.switch);

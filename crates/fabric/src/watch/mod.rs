@@ -1,8 +1,8 @@
 //! When is a plan to be left for one that was repaired ahead, and when to be taken up again?
 //!
-//! [`Watch`] is told, round by round, what the switches show of their ports, and answers with [`Action`]s. It
-//! asks nobody, applies nothing and has no clock: the caller does, and tells the time. Deliberately absent:
-//! how a repair is found (`vlan`), and what is entered into switches.
+//! [`Watch`] takes, round by round, the port states that the switches show, and answers with [`Action`]s. It
+//! queries no switch, applies nothing and has no clock: the caller does that, and passes the time.
+//! Deliberately absent: how a repair is found (`vlan`), and what is entered into switches.
 //!
 //! ```text
 //!              a link or switch is lost,                 applied
@@ -13,8 +13,8 @@
 //!                                              held: told once, nothing is changed
 //! ```
 //!
-//! A change that fails in the middle leaves switches that stand either way. What is lost then is applied even
-//! where it is what was standing.
+//! A change that fails in the middle leaves some switches in either state. The next state is then applied
+//! even if it is the previous one.
 //!
 //! Invariants: at most one change is under way; a change is asked for only to what the last rounds agreed on;
 //! there are at most `changes_max` changes in any `changes_period_s`, so a cable that flaps does not keep the
@@ -33,7 +33,7 @@ use crate::vlan::Failure;
 
 pub use order::{OrderedRepair, absent, ordered_repair, safe_order};
 
-/// What was seen in one round, by switch name. A switch that does not answer is missing.
+/// Observations of one round, by switch name. A switch that does not answer is missing.
 pub type Round = BTreeMap<String, Shown>;
 
 /// When something is changed.
@@ -56,13 +56,12 @@ impl Default for Settings {
     }
 }
 
-/// What is to be done.
+/// A request to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Something has changed that a person wants to know; nothing else is done about it.
     Tell(String),
-    /// The plan without these is to be applied; without any: the plan itself. [`Watch::applied`] has to be
-    /// told.
+    /// Apply the plan without these; without any: the plan itself. The caller then calls [`Watch::applied`].
     Apply(Vec<Failure>),
 }
 
@@ -83,7 +82,7 @@ pub struct Watch {
     settings: Settings,
     /// What the plan on the switches does without.
     standing: Vec<Failure>,
-    /// What is being applied.
+    /// The failures of the plan being applied.
     changing: Option<Vec<Failure>>,
     /// Some switches may stand otherwise.
     is_partly: bool,
@@ -92,7 +91,7 @@ pub struct Watch {
     /// When changes began, s.
     changes: VecDeque<u64>,
     is_held: bool,
-    /// What was last told of each cable or switch.
+    /// The last message about each cable or switch.
     told: BTreeMap<String, String>,
 }
 
@@ -159,7 +158,7 @@ impl Watch {
         actions
     }
 
-    /// How the last [`Action::Apply`] ended. What failed is asked for again.
+    /// How the last [`Action::Apply`] ended. A failed one is requested again.
     pub fn applied(&mut self, outcome: Outcome) {
         let Some(changed) = self.changing.take() else { return };
         match outcome {
@@ -170,11 +169,11 @@ impl Watch {
             Outcome::NotBegun => {}
             Outcome::Partly => self.is_partly = true,
         }
-        // What was seen before says nothing of what is there now.
+        // Earlier observations say nothing about the present state.
         self.agreed.1 = 0;
     }
 
-    /// Lines about cables and switches of which something else is known than was told last.
+    /// Lines about cables and switches whose state differs from the last message.
     fn news(&mut self, plan: &Plan, round: &Round) -> Vec<String> {
         let mut now: BTreeMap<String, String> = BTreeMap::new();
         for switch in plan.switches.iter().filter(|switch| !round.contains_key(&switch.name)) {
@@ -201,13 +200,13 @@ impl Watch {
     }
 }
 
-/// What is known of a cable.
+/// State of a cable, as far as known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cable {
     Unknown,
     Up,
     Down,
-    /// One end hears another neighbour than planned: which end, and whom.
+    /// One end sees another neighbour than planned: the end and the neighbour.
     Elsewhere(String),
 }
 
@@ -262,7 +261,7 @@ fn lost(plan: &Plan, round: &Round, standing: &[Failure]) -> Vec<Failure> {
     };
     let down: BTreeSet<LinkId> = plan.links.iter().filter(|link| is_down(link)).map(|link| link.id).collect();
     let answers = |switch: SwitchId| round.contains_key(&plan.switch(switch).name);
-    // Of a link between two that do not answer nothing is known.
+    // The state of a link between two silent switches is unknown.
     let is_unseen = |link: &LinkPlan| !link.ends.iter().any(|end| answers(end.switch));
     let is_dead = |switch: &SwitchId| {
         let own = || plan.links.iter().filter(|link| link.ends.iter().any(|end| end.switch == *switch));

@@ -19,9 +19,9 @@ pub struct OrderedRepair {
     pub order: Option<Vec<SwitchId>>,
 }
 
-/// What to apply to the switches of `whole` when these fail. Where the less busy repair
-/// ([`Reach::Trees`]) has no order of the switches without a loop in between, there and back, the smaller
-/// one ([`Reach::Joints`]) is taken.
+/// The repair to apply to the switches of `whole` when these fail. If the less busy repair ([`Reach::Trees`])
+/// has no order of the switches without a loop in between, there and back, the smaller one
+/// ([`Reach::Joints`]) is taken.
 ///
 /// # Errors
 /// As [`repaired_from`].
@@ -55,10 +55,10 @@ pub fn absent(failures: &[Failure]) -> Vec<SwitchId> {
 }
 
 /// The switches whose ports differ between two plans of one machine, in an order in which no VLAN has a loop
-/// in between. `None` if none was found: then the cables that close loops have to be unplugged first.
+/// in between. `None` if none was found: then the cables that close loops must be unplugged first.
 ///
-/// The switches in `absent` are not in the order: they do not answer, or stand as nobody knows since they
-/// were off. It holds for either plan on them.
+/// The switches in `absent` are not in the order: they do not answer, or their state is unknown since they
+/// were off. The order holds for either plan on them.
 pub fn safe_order(from: &Plan, to: &Plan, absent: &[SwitchId]) -> Option<Vec<SwitchId>> {
     let mut left: Vec<SwitchId> = from
         .switches
@@ -95,7 +95,7 @@ fn differs(before: &SwitchPlan, after: &SwitchPlan) -> bool {
 enum Stands {
     Before,
     After,
-    /// Nobody knows: every VLAN that either plan has on a port counts.
+    /// Unknown: every VLAN that either plan has on a port counts.
     Either,
 }
 

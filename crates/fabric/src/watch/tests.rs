@@ -17,7 +17,7 @@ fn planned(file: &str) -> (Machine, Plan) {
     (machine, plan)
 }
 
-/// What is really there.
+/// The real state.
 #[derive(Default)]
 struct World {
     cut: BTreeSet<LinkId>,

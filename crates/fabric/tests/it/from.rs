@@ -154,7 +154,7 @@ fn a_continued_plan_changes_little_on_a_hundred_random_changes() {
         if new.is_repaired {
             kept_count += 1;
             assert!(count <= 3 * lines_touched, "round {round}, {touched:?}: {count} of {lines_touched}");
-            // Nobody else's address or VLAN identifiers change.
+            // No other host's address or VLAN identifiers change.
             for own in new.attachments() {
                 let before = old.attachments().find(|before| before.address == own.address);
                 assert!(before.is_none_or(|before| before.address_number == own.address_number));

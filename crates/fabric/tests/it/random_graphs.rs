@@ -308,7 +308,7 @@ enum Outcome {
     TooManyVlans,
 }
 
-/// What became of the graphs.
+/// Outcomes of the graphs.
 #[derive(Debug, Default)]
 struct Tried {
     outcomes: BTreeMap<Outcome, u64>,

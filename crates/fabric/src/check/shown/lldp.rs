@@ -1,4 +1,4 @@
-//! What lldpd and iproute2 print as JSON.
+//! JSON output of lldpd and iproute2.
 //!
 //! lldpd's `json` has an object by interface, or a list of such objects where there are several neighbours;
 //! its `json0` has lists everywhere, and values in objects. Both are read by one walk.
@@ -39,7 +39,7 @@ fn links_of(links: &[Value], shown: &mut Shown) -> Result<(), String> {
 
 fn neighbours(lldp: &Value, shown: &mut Shown) -> Result<(), String> {
     for part in elements(lldp) {
-        // Nobody is heard: there is no `interface`.
+        // Without a neighbour there is no `interface`.
         for interface in part.get("interface").into_iter().flat_map(elements) {
             let named = interface.get("name").and_then(Value::as_str);
             if let Some(name) = named.filter(|_| interface.get("chassis").is_some()) {

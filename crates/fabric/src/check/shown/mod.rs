@@ -1,4 +1,4 @@
-//! What a switch or a host shows of its ports: whether they have a link, and who is at the far end (LLDP,
+//! Port states shown by a switch or a host: whether there is a link, and the neighbour at the far end (LLDP,
 //! IEEE 802.1AB).
 //!
 //! [`Shown::parse`] takes what lldpd and the makers' systems print. Deliberately absent: asking for it, and

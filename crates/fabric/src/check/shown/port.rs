@@ -1,4 +1,4 @@
-//! What is known of ports.
+//! State of ports.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ pub struct Shown {
     pub ports: BTreeMap<String, ShownPort>,
 }
 
-/// What is known of a port.
+/// State of a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShownPort {
-    /// Whether it has a link; `None` if that was not told.
+    /// Whether it has a link; `None` if unknown.
     pub is_up: Option<bool>,
-    /// Who is heard there: nobody, one, or several behind a switch that passes LLDP on.
+    /// Neighbours there: none, one, or several behind a switch that forwards LLDP.
     pub neighbours: Vec<Neighbour>,
 }
 
@@ -25,7 +25,7 @@ pub struct ShownPort {
 pub struct Neighbour {
     /// System name, or the chassis identifier where it sends none.
     pub system: String,
-    /// What it calls its port: the port identifier and the port description.
+    /// Names of its port: the port identifier and the port description.
     pub ports: Vec<String>,
 }
 

@@ -37,7 +37,7 @@ impl Closure {
         self.is_stale = false;
     }
 
-    /// `held` waits for `wanted` and all that it waits for; who waits for `held` is not told.
+    /// `held` waits for `wanted` and all that it waits for; channels that wait for `held` are not updated.
     pub(super) fn join(&mut self, held: u32, wanted: u32) {
         let (to, from) = (self.row(held), self.row(wanted));
         to.zip(from).for_each(|(to, from)| self.rows[to] |= self.rows[from]);

@@ -15,7 +15,7 @@ use super::search::{Grown, Search};
 
 /// By how much the potential may grow in an exchange at first, on average, in parts of it.
 const FIRST_THRESHOLD: f64 = 0.04;
-/// One in so many trees is grown anew after an exchange beside those that have to be.
+/// One of this many trees is grown again after an exchange, in addition to those that must be.
 const REGROWN: usize = 10;
 /// Turns that are given up for one at most.
 const CUTS_MAX: usize = 40;
@@ -96,7 +96,7 @@ impl<'a> Sets<'a> {
         Sets { network, search, turns, is_allowed, seen, came, round: 0 }
     }
 
-    /// Allows what closes no circle. What there are not enough steps for is tried later.
+    /// Allows turns that close no cycle. Turns beyond the step limit are tried later.
     fn fill(&mut self, steps_max: u64) {
         let mut turns = self.turns.clone();
         self.search.random.shuffle(&mut turns);
@@ -215,8 +215,8 @@ impl<'a> Sets<'a> {
         turns[turns.len() - 1]
     }
 
-    /// Changes the set, and grows the trees anew that have to be and a few more. The potential then; `None`,
-    /// and all is as it was, where it would be more than `most`.
+    /// Changes the set, and grows the trees again that must be and a few more. Returns the new potential;
+    /// `None`, and nothing changes, if it would be more than `most`.
     fn exchange(&mut self, most: f64) -> Option<f64> {
         let before = self.is_allowed.clone();
         if !self.change() {
@@ -251,8 +251,8 @@ impl<'a> Sets<'a> {
         })
     }
 
-    /// Grows a tree anew within the set, and remembers the old one. `false` if there has to be a new one and
-    /// none is found.
+    /// Grows a tree anew within the set, and remembers the old one. `false` if a new one is needed and none
+    /// is found.
     fn regrow(&mut self, number: usize, old: &mut Vec<(usize, Grown)>) -> bool {
         let tree = self.search.trees[number].clone();
         self.search.take(&tree);

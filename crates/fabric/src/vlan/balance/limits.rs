@@ -10,6 +10,6 @@ pub(in super::super) struct Limits {
     pub(in super::super) seed: u64,
     /// Whether turns may be negotiated: seconds instead of one.
     pub(in super::super) is_thorough: bool,
-    /// What no routes can pass.
+    /// Lower bound for all routes.
     pub(in super::super) least_pressure: f64,
 }

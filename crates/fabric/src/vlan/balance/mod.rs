@@ -1,11 +1,11 @@
 //! Balanced routes: the busiest link made as little busy as can be found, under the limit of VLANs and free
 //! of deadlock.
 //!
-//! Begins with routes that are free of deadlock, takes out one tree after the other and grows it again
-//! where the network is least busy (`search`), first with one tree for each source switch, then with one
-//! for every few of its hosts. What is found is held against a bound that no routes can pass (`bound`),
-//! which also says when to stop. Where that is far from the bound, the turns themselves are negotiated
-//! (`negotiate`), and if it still is, exchanged (`exchange`).
+//! Begins with routes that are free of deadlock, removes one tree after the other and grows it again where
+//! the network is least busy (`search`), first with one tree for each source switch, then with one for every
+//! few of its hosts. The result is compared with a bound for all routes (`bound`), which also decides when to
+//! stop. If the result is far from the bound, the turns themselves are negotiated (`negotiate`), and if it
+//! still is, exchanged (`exchange`).
 
 mod bound;
 mod closure;

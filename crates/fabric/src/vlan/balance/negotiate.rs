@@ -43,7 +43,7 @@ const POLISH_ROUNDS: usize = 30;
 /// grows.
 const FIRST_TOLL: f64 = 1.0;
 const TOLL_GROWTH: f64 = 1.02;
-/// What is left after a round of how long a turn has been wanted.
+/// Share of a turn's history that remains after a round.
 const HISTORY_KEPT: f64 = 0.85;
 
 /// The best trees found, and the busiest channel's load. `None` for networks too large.
@@ -232,7 +232,7 @@ fn completed(strict: &mut Search<'_>, part: &Grown) -> Option<Grown> {
     let mut is_in = vec![false; network.switch_count()];
     tree.order.iter().for_each(|&switch| is_in[switch as usize] = true);
     let missing: Vec<u32> = network.sources().filter(|&switch| !is_in[switch as usize]).collect();
-    // What is only passed through so far is charged when its turn comes.
+    // Switches only passed through so far are charged in their turn.
     let mut charged: Vec<u32> = part.order[1..].to_vec();
     strict.order.forget();
     let mut banned = BTreeSet::new();

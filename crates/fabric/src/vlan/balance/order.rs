@@ -135,8 +135,8 @@ impl<'a> Order<'a> {
         into.filter(move |&held| self.counts[self.index(held, wanted)] > 0)
     }
 
-    /// Whether one more dependency leaves them free of circles. What closes a circle is remembered until
-    /// [`Order::forget`]; what does not is put in order at once, so the next time it costs nothing.
+    /// Whether one more dependency leaves them free of circles. A dependency that closes one is remembered
+    /// until [`Order::forget`]; another is put in order at once, so the next query costs nothing.
     pub(super) fn takes(&mut self, held: u32, wanted: u32) -> bool {
         let index = self.index(held, wanted);
         if self.is_free || self.counts[index] > 0 {
@@ -239,7 +239,7 @@ impl<'a> Order<'a> {
         self.closure = Some(closure);
     }
 
-    /// What waits behind `wanted` up to the rank of `held`; `None` if `held` is among it.
+    /// Channels behind `wanted` up to the rank of `held`; `None` if `held` is among them.
     fn ahead(&mut self, held: u32, wanted: u32) -> Option<Vec<u32>> {
         let limit = self.ranks[held as usize];
         if held == wanted {

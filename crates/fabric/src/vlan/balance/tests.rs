@@ -100,8 +100,8 @@ fn negotiated_turns_are_free_of_deadlock_and_no_worse() {
 }
 
 /// In each direction round a ring some switch may not be passed through, or the channels there wait in a
-/// circle. Of all choices of the two switches (and both ways for pairs that may go either) the busiest
-/// channel of the best has 4 of the 12 ordered pairs of neighbours' flows, where 3 would be the bound.
+/// circle. In the best of all choices of the two switches (and both ways for pairs that may go either) the
+/// busiest channel has 4 of the 12 ordered pairs of neighbours' flows; the bound is 3.
 #[test]
 fn a_ring_of_five_cannot_be_balanced_better() {
     const N: usize = 5;

@@ -69,7 +69,7 @@ fn ranked(arc_count: usize, keys: &[f64]) -> Vec<u32> {
 pub(super) fn mirrored(order: &Order<'_>, keys: &[f64]) -> Vec<u32> {
     let arc_count = keys.len();
     let key = |place: usize| keys[place] - keys[order.reverse[place] as usize];
-    // Of each link the direction that comes earlier.
+    // The earlier direction of each link.
     let is_earlier = |&place: &usize| (key(place), place) < (0.0, order.reverse[place] as usize);
     let mut places: Vec<usize> = (0..arc_count).filter(is_earlier).collect();
     places.sort_by(|&a, &b| key(a).total_cmp(&key(b)));
@@ -153,7 +153,7 @@ fn better_place(
         before.map(|held| (ranks[held as usize] as usize, -weights[order.index(held, channel as u32)]));
     let mut near: Vec<(usize, f64)> = after.chain(before).filter(|(_, weight)| *weight != 0.0).collect();
     near.sort_unstable_by_key(|&(rank, _)| rank);
-    // What it costs to stand behind the first so many, beside standing before all of them.
+    // Cost of each position behind the first ones, relative to the position before all of them.
     let mine = ranks[channel] as usize;
     let (mut cost, mut here) = (0.0, 0.0);
     let (mut least, mut behind) = (0.0, None);

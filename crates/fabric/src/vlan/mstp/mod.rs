@@ -145,9 +145,9 @@ fn depth(network: &Network, instance: &MstpInstance) -> u32 {
     u32::from(deepest.unwrap_or(0))
 }
 
-/// What an instance elects on what is left of the network: shortest paths by its costs. Among ways of
-/// equal cost the protocol takes the switch with the lower address, which is not known here; the lower
-/// number is taken.
+/// The tree that an instance elects on the rest of the network: shortest paths by its costs. Among ways of
+/// equal cost the protocol takes the switch with the lower address, which is not known here; the lower number
+/// is taken.
 pub(super) fn healed(network: &Network, instance: &MstpInstance) -> Vec<u32> {
     let is_up = |switch: &SwitchId| network.alive().any(|up| up == switch.0);
     let roots = [Some(instance.root), instance.second_root];
@@ -179,7 +179,7 @@ pub(super) fn healed(network: &Network, instance: &MstpInstance) -> Vec<u32> {
 pub(super) fn after_failure(network: &Network, whole: &Judged, mstp: &Mstp, vlans: &[VlanPlan]) -> Judged {
     let mut solution = whole.solution.clone();
     solution.is_repaired = true;
-    // Whoever lost all hosts or the network sends nothing any more.
+    // A switch that lost all hosts or the network sends nothing any more.
     if let Choice::BySource(senders) = &mut solution.choice {
         let cut_off =
             senders.iter_mut().enumerate().filter(|&(switch, _)| network.weight(switch as u32) == 0);

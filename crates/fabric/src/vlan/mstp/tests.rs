@@ -15,7 +15,7 @@ struct Election {
     switches: Vec<(u16, u64)>,
     /// By switch: its ports, each with its number, cost, and the switch and port at the far end.
     ports: Vec<Vec<Port>>,
-    /// What each port's neighbour said last.
+    /// The last message of each port's neighbour.
     heard: Vec<Vec<Option<Vector>>>,
 }
 
@@ -81,8 +81,8 @@ impl Election {
         (root, cost, self.switches[switch], self.ports[switch][place].number, hops)
     }
 
-    /// Everybody speaks at every port until nobody says anything new. Answers the links that pass frames
-    /// at both ends. `is_up`: by link.
+    /// All switches send at every port until no message is new. Returns the links that pass frames at both
+    /// ends. `is_up`: by link.
     fn settle(&mut self, is_up: &[bool]) -> Vec<u32> {
         let count = self.switches.len();
         for _ in 0..4 * count + 2 * MSTP_MAX_HOPS as usize {
@@ -215,7 +215,7 @@ fn elections(seeds: std::ops::Range<u64>) {
         let planned: Vec<u32> = tree.iter().map(|link| link.0).collect();
         let mut is_up = vec![true; ends.len()];
         assert_eq!(election.settle(&is_up), planned, "seed {seed}");
-        // One link after the other, and back: from what everybody believed before.
+        // Cuts and restores one link after the other, from the state that all switches had before.
         for cut in 0..ends.len() {
             is_up[cut] = false;
             let healed = election.settle(&is_up);

@@ -64,7 +64,7 @@ pub(crate) fn balanced(network: &Network, spread: Spread) -> Paths {
     Paths { method: "shortest paths".into(), settings: vec!["routing = \"minimal\"".into()], trees }
 }
 
-/// What [`fewest`] found.
+/// Result of [`fewest`].
 #[derive(Debug, Clone)]
 pub(crate) struct Fewest {
     pub(crate) paths: Paths,
@@ -128,7 +128,7 @@ struct Search<'a> {
     steps: Cell<u64>,
 }
 
-/// What one more source asks of a group.
+/// Demand of one more source on a group.
 struct Demand {
     /// By distance from the root: the switch that must be on the chain there.
     must: Vec<u32>,
@@ -216,8 +216,8 @@ impl<'a> Search<'a> {
         Some(joined)
     }
 
-    /// A switch without hosts may be left out, but then nobody can hang below it. `false` if that leaves out
-    /// one with hosts.
+    /// A switch without hosts may be left out, but then no switch can hang below it. `false` if that leaves
+    /// out one with hosts.
     fn drop_unreached(&self, group: &mut Group) -> bool {
         let root = self.sources[group.members[0]];
         let from_root = &self.distances[group.members[0]];

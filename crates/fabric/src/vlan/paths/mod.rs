@@ -17,7 +17,7 @@ use super::tree::RootedTree;
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     flows: Vec<u64>,
-    /// What one flow costs on each link: the fastest link's rate over its own, in 1/256.
+    /// Cost of one flow on each link: the fastest link's rate over its own, in 1/256.
     costs: Vec<u64>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn subtree_weights(network: &Network, tree: &RootedTree) -> Vec<u64> 
 #[derive(Debug, Clone)]
 pub(super) struct Paths {
     pub(super) method: String,
-    /// What to write into `[plan]` to get them, line by line.
+    /// Lines of `[plan]` that give them.
     pub(super) settings: Vec<String>,
     /// One tree for every source, in order of the sources, without branches to no hosts.
     pub(super) trees: Vec<RootedTree>,

@@ -1,5 +1,5 @@
-//! One spanning tree for everybody: one VLAN, and every loop's bandwidth left unused. What spanning-tree
-//! protocol would leave, with a better root.
+//! One spanning tree for all hosts: one VLAN, and every loop's bandwidth left unused. The spanning-tree
+//! protocol gives the same, with a worse root.
 
 use std::collections::VecDeque;
 

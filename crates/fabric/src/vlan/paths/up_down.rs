@@ -94,8 +94,8 @@ impl Hierarchy {
             self.choose(network, load, switch, &mut parents, &mut lengths, Direction::Up);
         }
         for &switch in &self.order {
-            // What can be reached going up only is reached so: its way in must allow both further up and
-            // down.
+            // A switch that can be reached going up only is reached so: its way in must allow both further up
+            // and down.
             if lengths[switch as usize] == u32::MAX {
                 self.choose(network, load, switch, &mut parents, &mut lengths, Direction::Down);
             }

@@ -30,7 +30,7 @@ const POLISH_ROUNDS: usize = 30;
 /// grows.
 const FIRST_TOLL: f64 = 1.0;
 const TOLL_GROWTH: f64 = 1.02;
-/// What is left after a round of how long a turn has been wanted.
+/// Share of a turn's history that remains after a round.
 const HISTORY_KEPT: f64 = 0.85;
 
 /// The best routes found, and the busiest channel's load. `None` for networks too large.

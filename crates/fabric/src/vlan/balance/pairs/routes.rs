@@ -214,7 +214,7 @@ impl<'a> Routes<'a> {
         self.flows.iter().zip(&self.full).map(|(&flows, full)| flows as f64 / full).fold(0.0, f64::max)
     }
 
-    /// What is made small: loads to a high power, so that the busiest count most.
+    /// The objective to minimize: loads to a high power, so that the busiest count most.
     fn potential(&self) -> f64 {
         self.flows.iter().zip(&self.full).map(|(&flows, full)| power(flows as f64 / full)).sum()
     }
