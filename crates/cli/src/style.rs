@@ -40,22 +40,22 @@ fn styled(code: &str, text: &str) -> String {
     }
 }
 
-/// What fails.
+/// A failure.
 pub(crate) fn bad(text: &str) -> String {
     styled("1;31", text)
 }
 
-/// What could be better.
+/// A warning.
 pub(crate) fn warning(text: &str) -> String {
     styled("1;33", text)
 }
 
-/// What is well.
+/// A success.
 pub(crate) fn good(text: &str) -> String {
     styled("32", text)
 }
 
-/// What matters less.
+/// Text of less importance.
 pub(crate) fn faint(text: &str) -> String {
     styled("2", text)
 }

@@ -41,7 +41,7 @@ pub struct Lab {
     guest: Guest,
     layout: Layout,
     kernel: String,
-    /// What each host's script did last, without its comments.
+    /// Each host's script of last time, without its comments.
     host_scripts: BTreeMap<String, String>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Outcome {
     pub(crate) errors: String,
 }
 
-/// Who reaches whom, over all rails.
+/// Pairs of hosts that reach each other, over all rails.
 #[derive(Debug, Clone, Default)]
 pub struct Reach {
     /// Ordered pairs that were to be reached.
@@ -177,7 +177,7 @@ impl Lab {
         self.run_or_fail(jobs)
     }
 
-    /// What [`Lab::restart`] should have taken away and did not, a line each.
+    /// State that [`Lab::restart`] should have removed and did not, a line each.
     ///
     /// # Errors
     /// The machine is gone.

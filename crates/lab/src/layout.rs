@@ -226,8 +226,8 @@ impl Layout {
             .collect()
     }
 
-    /// What shows a switch's state as `ayatori plan check` reads it from a file of this kind, for every
-    /// switch in the order of the plan's.
+    /// Commands that print a switch's state as `ayatori plan check` reads it from a file of this kind, for
+    /// every switch in the plan's order.
     pub(crate) fn collect_jobs(&self, file_kind: &str) -> Vec<Job> {
         let switches = self.plan.switches.iter();
         switches

@@ -1,4 +1,4 @@
-//! What went over which link, for people.
+//! Traffic of each link, for people.
 
 use crate::cluster::Lab;
 use crate::wire::{End, PortCounters};
@@ -12,7 +12,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// What was counted since `before` (empty: since the start).
+    /// Counts since `before` (empty: since the start).
     pub fn between(before: &[PortCounters], after: &[PortCounters]) -> Traffic {
         let earlier: BTreeMap<&End, &PortCounters> = before.iter().map(|c| (&c.end, c)).collect();
         let ports = after.iter().map(|now| {

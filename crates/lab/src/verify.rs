@@ -1,9 +1,9 @@
-//! The proof that a plan works, by traffic on real bridges: everybody reaches everybody, frames take the
+//! The proof that a plan works, by traffic on real bridges: all hosts reach each other, frames take the
 //! planned links and no other, switches flood before priming and not after, broadcasts arrive once, a wrong
-//! membership is named, and a pulled cable heals with the configuration planned for it, and all of it comes
-//! back after a restart.
+//! membership is named, the planned configuration repairs a pulled cable, and all of it comes back after a
+//! restart.
 //!
-//! Each check has a name and is told as it is made. One that the plan gives no occasion for says so and
+//! Each check has a name and is printed as it runs. A check that does not apply to the plan says so and
 //! counts as passed: in a tree no cable can be spared.
 
 mod heal;
@@ -24,21 +24,21 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A thing that was tried and how it went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What was checked.
+    /// Name of the check.
     pub name: &'static str,
     /// Whether it held.
     pub has_passed: bool,
-    /// What was seen, with figures.
+    /// The observation, with figures.
     pub detail: String,
 }
 
 /// Datagrams a measurement sends.
 const SENT_COUNT: u32 = 40;
-/// What may cross a port beside them: LACP, ARP asking again.
+/// Other frames that may cross a port: LACP, repeated ARP requests.
 const NOISE_MAX: u64 = 10;
 /// Broadcasts a measurement sends.
 const BROADCAST_COUNT: u32 = 10;
-/// Rounds of questions in a row that reach nobody new, until those that are left cannot be reached.
+/// Rounds of questions in a row without a new host, after which the remaining hosts count as unreachable.
 const IDLE_ROUND_COUNT_MAX: u32 = 6;
 
 /// Runs all checks in order. The lab must be fresh: started and not primed.
@@ -357,7 +357,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
     }
 }
 
-/// Something done to a switch by hand and what is to be said about it.
+/// A manual change of a switch, and the expected message about it.
 struct Mistake {
     switch: SwitchId,
     /// `None`: the switch as a whole.
@@ -416,7 +416,7 @@ fn short_aging(plan: &Plan) -> Option<Mistake> {
     })
 }
 
-/// The first link in use without which everybody still has a route, and the plan for then.
+/// The first link in use without which all hosts still have routes, and the plan without it.
 fn spare_link(machine: &Machine, plan: &Plan) -> anyhow::Result<Option<(LinkId, Plan)>> {
     for link in &plan.links {
         if !plan.vlans.iter().any(|vlan| vlan.tree.contains(&link.id)) {
@@ -455,7 +455,7 @@ fn host_ends(plan: &Plan, lab: &Lab) -> Vec<(u32, Vec<End>)> {
 }
 
 /// By attachment number, for hosts that are bridges themselves: the ports of their neighbours that lead to
-/// them. What comes there may be for another host beyond.
+/// them. Frames there may be for another host beyond.
 fn bridged_host_ends(plan: &Plan, lab: &Lab) -> Vec<(u32, Vec<End>)> {
     let far_ends = |switch: SwitchId| {
         let links = plan.links.iter().flat_map(|link| [(link, 0), (link, 1)]);

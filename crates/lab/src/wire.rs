@@ -1,4 +1,4 @@
-//! What is said between `ayatori lab` and its agent inside the virtual machine: JSON, one message a line.
+//! Messages between `ayatori lab` and its agent inside the virtual machine: JSON, one message a line.
 //!
 //! The asker sends one [`Request`] and reads [`Reply`]s until one that ends the request: [`Reply::Output`]
 //! and [`Reply::Ended`] may come before the last.

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What this host is, and the figures of it.
+/// Facts about this host, and its figures.
 fn measured(args: &Args) -> anyhow::Result<(Facts, Sorted)> {
     let mut facts = facts();
     if let Some(file) = &args.from {
@@ -118,15 +118,15 @@ fn measured(args: &Args) -> anyhow::Result<(Facts, Sorted)> {
 
 /// Runs of each benchmark, at least, among which the time for a figure is shared. Their median counts.
 const ROUNDS: u32 = 5;
-/// Each figure is to be seen so often with the CPUs placed alike.
+/// Each figure must be measured this often with the same CPU placement.
 const SEEN_COUNT_MIN: usize = 3;
 /// No round begins later than this.
 const TIME_MAX: Duration = Duration::from_secs(45);
 
-/// A load above this is somebody else's work.
+/// A load above this is other programs' work.
 const IDLE_LOAD_MAX: f64 = 0.5;
 
-/// What makes the figures doubtful.
+/// Reasons to doubt the figures.
 fn notes(facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
     if facts.load.is_some_and(|load| load > IDLE_LOAD_MAX) {

@@ -305,7 +305,7 @@ fn why(length_bytes: usize, rails: &[RailCapabilities]) -> String {
     choose::choose(&question).explain(&question, Policy::default())
 }
 
-/// What is left of the rails' rates with a gap.
+/// The rails' rates with a gap.
 fn pace(gap: Gap, rails: &[RailCapabilities]) -> String {
     if gap == Gap::NONE {
         return "none (--gap; docs/gaps.md)".to_owned();

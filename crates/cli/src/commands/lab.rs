@@ -67,7 +67,7 @@ pub(crate) struct Args {
     agent: bool,
 }
 
-/// What runs the machine's instructions.
+/// The accelerator of the virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Accelerator {
     /// QEMU translates instructions: works everywhere, several times slower
@@ -93,7 +93,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     check_hosts(&args, &plan)?;
     let spec = spec(&args, &plan)?;
     if let Some(folder) = &args.collect {
-        // What cannot be written is told now, not after minutes.
+        // An unwritable folder is reported now, not after minutes.
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let mut out = std::io::stdout().lock();

@@ -116,7 +116,7 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
         None => Simulation::new(&file, &machine, workload, options),
     }
     .map_err(coded)?;
-    // A name that cannot be written is told before the run, not after it.
+    // A name that cannot be written is reported before the run, not after it.
     let trace_file = match &args.trace {
         Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
         None => None,

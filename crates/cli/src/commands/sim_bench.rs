@@ -54,7 +54,7 @@ struct Row {
 }
 
 impl Row {
-    /// Of a count per second: best and median.
+    /// Rates of a count per second: best and median.
     fn rates(&self, count: impl Fn(&Sample) -> u64) -> (f64, f64) {
         let mut rates: Vec<f64> =
             self.samples.iter().map(|sample| count(sample) as f64 / sample.seconds).collect();
@@ -116,7 +116,7 @@ fn offered(load: f64, part: f64) -> anyhow::Result<Sample> {
     Ok(sample(&network, started))
 }
 
-/// Of messages of so many packets; among a part of the nodes.
+/// All-to-all with messages of `packet_count` packets, among a part of the nodes.
 fn all_to_all(part: f64, packet_count: u64) -> anyhow::Result<Sample> {
     let processes = ((f64::from(NODES) * part) as u32).max(2);
     rounds_of(&PairwiseExchange::new(processes, packet_count * u64::from(PAYLOAD_BYTES)), 1)

@@ -53,7 +53,7 @@ fn draw(watch: &Watch, done: &AtomicBool) {
         }
         let glimpse = watch.glimpse();
         let bar = bar.get_or_insert_with(new_bar);
-        // Of what has been sent so far: nobody knows what a workload will do next.
+        // Relative to the packets sent so far, because a workload's later packets are unknown.
         bar.set_length(glimpse.given_packet_count.max(1));
         bar.set_position(glimpse.delivered_packet_count);
         bar.set_message(line(&glimpse, started.elapsed()));

@@ -46,7 +46,7 @@ fn is_rank() -> bool {
     match Launch::detect() {
         Launch::Singleton => false,
         Launch::Pmi1(pmi) => pmi.size != Some(1),
-        // Alone, it shares with nobody, which is right, too.
+        // A process alone shares with no other, which is right, too.
         Launch::Pmix(_) | Launch::Unusable { .. } => true,
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     });
     bar.finish_and_clear();
     let summary = summary?;
-    // Of processes that share a sweep one tells.
+    // One of the processes that share a sweep prints.
     if !summary.has_written {
         return Ok(Exit::Success);
     }

@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use ayatori_launch::why::examine::{Form, examine};
 use std::io::Write;
 
-/// What `ayatori why` answers where ranks can never go on.
+/// Exit code of `ayatori why` if ranks can never go on.
 const STUCK: u8 = 3;
 
 /// What `ayatori why` takes.

@@ -1,5 +1,5 @@
 //! `ayatori run --hosts`, from outside. The hosts are this machine under several names: an agent's command
-//! may be anything that runs a program, here `env`. What needs networks of its own is in `cargo xtask
+//! may be anything that runs a program, here `env`. Tests that need networks of their own are in `cargo xtask
 //! net-test`.
 
 use std::io::Read;

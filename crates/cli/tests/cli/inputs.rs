@@ -1,4 +1,4 @@
-//! What a person sees who types something that cannot be right.
+//! Messages for wrong input.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -19,7 +19,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// What is typed (`@` stands for a machine that is right), the exit code, and what the error says.
+/// The arguments (`@` stands for a valid machine), the exit code, and a part of the error.
 const WRONG: &[(&str, i32, &str)] = &[
     ("frobnicate", 2, "unrecognized subcommand 'frobnicate'"),
     ("run", 2, "required arguments were not provided"),

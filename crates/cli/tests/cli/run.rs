@@ -210,8 +210,8 @@ fn much_output_through_a_slow_reader_is_complete() {
     let mut child =
         start(ayatori().args(["run", "-n", "2", "sh", "-c", "seq 1 200000"]).stdout(Stdio::piped()));
     let mut pipe = child.stdout.take().expect("a pipe");
-    // Nobody reads before there is much: the ranks have to wait, for they write forty times what a pipe
-    // holds. How much that is depends on the lengths of the writes: 57,340 bytes were seen in a full one.
+    // The test reads only after much output: the ranks must wait, for they write forty times the size of a
+    // pipe. How much that is depends on the lengths of the writes: 57,340 bytes were seen in a full one.
     let has_much = |pipe: &ChildStdout| rustix::io::ioctl_fionread(pipe).expect("a pipe") > 16_000;
     wait_until("the pipe has much", || has_much(&pipe));
     let mut text = String::new();

@@ -45,7 +45,7 @@ fn a_workload_gives_time_links_bottleneck_and_speed() {
     ] {
         assert!(out.contains(part), "{part} is missing: {out}");
     }
-    // No bar where nobody looks.
+    // No bar without a terminal.
     assert_eq!(err, "");
 }
 

@@ -115,7 +115,7 @@ fn kill_agent(agent: i32) {
 
 #[test]
 fn an_agent_that_dies_is_named_with_its_host_at_every_level() {
-    // Of the first branch of 7 hosts: h0 has started h1, which has started h2.
+    // In the first branch of 7 hosts h0 has started h1, which has started h2.
     for victim in [0, 1, 2] {
         let mark = mark(&format!("dies{victim}"));
         let mut child = sleepers(&mark, &[]);

@@ -1,11 +1,10 @@
-//! `ayatori why`, from outside, on programs that do not use MPI. What MPI programs wait for is `cargo xtask
-//! why-test`'s.
+//! `ayatori why`, from outside, on programs that do not use MPI. `cargo xtask why-test` tests MPI programs.
 
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is not said by then never is.
+/// A message that is missing by then never comes.
 const HANG_MAX: Duration = Duration::from_secs(240);
 
 fn ayatori(args: &[&str]) -> Command {

@@ -120,7 +120,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", event);
     }
 
-    /// The mouse pressed at a point, moved by so much, and let go.
+    /// Presses the mouse at a point, moves it, and releases it.
     pub(crate) fn drag(&mut self, from: (f64, f64), by: (f64, f64)) {
         let steps = [("mousePressed", 0.0), ("mouseMoved", 0.5), ("mouseMoved", 1.0), ("mouseReleased", 1.0)];
         for (kind, part) in steps {

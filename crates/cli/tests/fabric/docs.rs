@@ -45,7 +45,7 @@ fn example(page: &str) -> &str {
 /// Runs a line in a folder; its exit code and what it said.
 fn run(folder: &Path, line: &str) -> (Option<i32>, String) {
     let own = Path::new(env!("CARGO_BIN_EXE_ayatori")).parent().unwrap().display().to_string();
-    // `ssh` is the folder's own: nobody is asked.
+    // `ssh` is the folder's own: no host is contacted.
     let path = format!("{}:{own}:{}", folder.display(), std::env::var("PATH").unwrap());
     let output =
         Command::new("sh").args(["-c", line]).current_dir(folder).env("PATH", path).output().unwrap();

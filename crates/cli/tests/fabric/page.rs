@@ -123,8 +123,8 @@ fn the_picture_is_moved_and_enlarged_by_mouse_and_keys() {
     let folder = tempfile::tempdir().unwrap();
     let mut browser = Browser::open(program, &shown("lab-torus.toml", folder.path(), &[]));
     let fitted = view(&mut browser);
-    // What is under the mouse stays there; the mouse's place is whole pixels, its error grows with the
-    // picture.
+    // The point under the mouse stays there; the mouse's place is in whole pixels, and its error grows with
+    // the picture.
     let before = middle_of(&mut browser, 5);
     browser.wheel("#switch-5 circle", 800);
     let near = view(&mut browser);
@@ -172,7 +172,7 @@ fn the_picture_is_moved_and_enlarged_by_mouse_and_keys() {
     assert_eq!(browser.value("document.querySelectorAll('.chosen').length"), json!(0));
 }
 
-/// With MSTP nobody configures anything: the page has the trees that the instances elect, and the table of
+/// With MSTP no configuration changes: the page has the trees that the instances elect, and the table of
 /// loads with them.
 #[test]
 fn a_failure_of_a_plan_with_mstp_shows_the_elected_trees() {

@@ -1,4 +1,4 @@
-//! What `ayatori plan --json` prints against the schema that `ayatori plan schema` prints.
+//! Checks the output of `ayatori plan --json` against the schema that `ayatori plan schema` prints.
 
 use jsonschema::Validator;
 use serde_json::Value;

@@ -44,7 +44,7 @@ impl Site {
         text(&output.stdout)
     }
 
-    /// What every switch shows while these links are cut.
+    /// The port states of every switch while these links are cut.
     fn show(&self, cut: &[usize]) {
         let mut shown: BTreeMap<u64, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
         for (id, link) in self.plan["links"].as_array().unwrap().iter().enumerate() {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run is stopped after this long, and the test fails: nothing here is to be computed for long.
+/// A run is stopped after this long, and the test fails: no case here may compute for long.
 const HANG_LIMIT: Duration = Duration::from_secs(300);
 
 const MACHINE: &str = r#"name = "m"
@@ -101,7 +101,7 @@ const NO_NUMBERS: &[&str] = &["-1", "\"many\"", "99999999999999999999999", "nan"
 
 const DESIGN: &str = "plan design --hosts 10 --bisection 1G --prices prices.toml";
 
-/// What is replaced in which file; the command; a part of the error's first line.
+/// The text replaced in a file; the command; a part of the error's first line.
 const CHANGED: &[(&str, &str, &str, &str, &str)] = &[
     // Machines.
     (

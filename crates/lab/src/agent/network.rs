@@ -17,8 +17,8 @@ pub(super) fn prepare_kernel() {
     for (name, limit) in [("gc_thresh1", 1 << 20), ("gc_thresh2", 1 << 20), ("gc_thresh3", 1 << 21)] {
         let _ = fs::write(format!("/proc/sys/net/ipv4/neigh/default/{name}"), format!("{limit}"));
     }
-    // Interfaces made later inherit this: a neighbour once known is not asked again, neither after a time nor
-    // to confirm what its own question has told, so that counters show what was sent and not ARP.
+    // Interfaces made later inherit this: no ARP request goes to a known neighbour, neither after a time nor
+    // to confirm an address from its own request, so that counters show the test's frames and not ARP.
     for (name, value) in [("base_reachable_time_ms", "86400000"), ("delay_first_probe_time", "86400")] {
         let _ = fs::write(format!("/proc/sys/net/ipv4/neigh/default/{name}"), value);
     }

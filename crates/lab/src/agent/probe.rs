@@ -1,4 +1,4 @@
-//! Datagrams between hosts: does everybody reach everybody, where do frames go, who hears a broadcast.
+//! Datagrams between hosts: reachability of all pairs, paths of frames, receivers of broadcasts.
 
 use super::network::in_node;
 use crate::wire::{HostAddress, Pairs, Primed};
@@ -46,7 +46,7 @@ impl Probe {
     }
 }
 
-/// What all receivers together have seen.
+/// Datagrams that all receivers together have seen.
 #[derive(Debug, Default)]
 struct Seen {
     probes: BTreeSet<Probe>,
@@ -76,7 +76,7 @@ pub(super) fn all_pairs(hosts: &[HostAddress], idle_round_count_max: u32) -> any
             for &(from, to) in &pairs.missing {
                 let probe = Probe { is_answer: false, from, to, round: pairs.round_count };
                 let address = SocketAddrV4::new(hosts[to as usize].address, PORT);
-                // What cannot be sent (no route, no buffer) stays missing.
+                // A datagram that cannot be sent (no route, no buffer) stays missing.
                 let _ = sockets[from as usize].send_to(&probe.emit(), address);
             }
             wait_for_quiet(&seen);
@@ -188,7 +188,7 @@ pub(super) fn send_while_priming(
     for (from, to) in pairs {
         flows.push(Flow::new(from, to)?);
     }
-    // Everybody flows before the first host primes, and until the last has.
+    // All flows run before the first host primes, and until the last has.
     let (begun, done) = (Barrier::new(flows.len() + 1), AtomicBool::new(false));
     let run = |mut flow: Flow| -> anyhow::Result<(u32, u32)> {
         let first = flow.send(count, LOAD_BYTES);

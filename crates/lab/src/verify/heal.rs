@@ -1,4 +1,4 @@
-//! What happens to a network in use: a cable is cut and `ayatori_fabric::watch` repairs it; everything is
+//! Faults of a network in use: a cable is cut and `ayatori_fabric::watch` repairs it; everything is
 //! restarted.
 
 use std::time::Instant;

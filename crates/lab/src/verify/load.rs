@@ -104,7 +104,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
     }
 }
 
-/// Of each switch with hosts, a host that sends to one of the next switch.
+/// Per switch with hosts, a host that sends to one of the next switch.
 fn ring(plan: &Plan) -> Vec<(&Attachment, &Attachment)> {
     let mut next: BTreeMap<SwitchId, (&Attachment, &Attachment)> = BTreeMap::new();
     for (from, to) in switch_pairs(plan) {

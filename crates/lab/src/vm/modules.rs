@@ -18,7 +18,7 @@ pub(super) struct Module {
 }
 
 /// The modules called for in `wanted` and all they depend on, dependencies first, from `folder`
-/// (`/lib/modules/VERSION`). What is built into the kernel is left out.
+/// (`/lib/modules/VERSION`). Modules built into the kernel are left out.
 ///
 /// # Errors
 /// A module that is neither in the folder nor built in, named with the folder.

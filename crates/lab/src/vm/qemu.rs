@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Name of the virtio-serial port that is the line between us and the agent.
 pub(crate) const LINE_NAME: &str = "ayatori.agent";
 
-/// What runs the machine's instructions.
+/// The accelerator of the virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accelerator {
     /// QEMU translates instructions: works everywhere, several times slower
@@ -29,9 +29,9 @@ pub enum Accelerator {
 /// The machine to start.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// What it boots.
+    /// The kernel that it boots.
     pub kernel: Kernel,
-    /// What runs its instructions.
+    /// Its accelerator.
     pub accelerator: Accelerator,
     /// Processor cores.
     pub core_count: usize,
@@ -92,7 +92,7 @@ const CONSOLE_TAIL_LINES: usize = 15;
 pub(crate) struct Guest {
     child: Child,
     line: BufReader<UnixStream>,
-    /// What arrived of a line that is not complete yet.
+    /// The part of an incomplete line that has arrived.
     partial: Vec<u8>,
     folder: tempfile::TempDir,
     deadline: Instant,

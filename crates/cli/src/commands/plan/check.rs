@@ -74,20 +74,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Code(1))
 }
 
-/// What one kind of files has shown.
+/// Result of one kind of files.
 struct Part {
     /// There is no such file.
     is_missing: bool,
-    /// What is shown in any case.
+    /// Lines that are always printed.
     told: Vec<String>,
     differences: Vec<String>,
-    /// What to do about them.
+    /// The remedy.
     remedy: &'static str,
-    /// What was compared, in words.
+    /// Description of the comparison.
     compared: String,
 }
 
-/// What was read of each switch, and of which switches it could not be read.
+/// The state read of each switch, and the switches whose state could not be read.
 fn read_all<T>(
     plan: &Plan,
     args: &Args,

@@ -1,7 +1,7 @@
 //! Writes a plan's files: one a switch or several, one a host, and what all hosts share.
 //!
-//! `plan.files` in the folder lists what was written. What an earlier plan wrote and this one does not is
-//! left over: named, and removed with `--prune`.
+//! `plan.files` in the folder lists the files written. Files of an earlier plan that this one does not write
+//! are left over: named, and removed with `--prune`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,10 +15,10 @@ use ayatori_fabric::plan::Plan;
 
 /// The list of files that a plan wrote.
 const LIST: &str = "plan.files";
-/// What files of commands and scripts say of themselves.
+/// The mark in files of commands and scripts.
 const MARK: &str = "Written by `ayatori plan`";
 
-/// What became of the folder.
+/// Changes of the folder.
 #[derive(Debug)]
 pub(super) struct Written {
     /// Files of this plan.
@@ -77,7 +77,7 @@ pub(super) fn all(plan: &Plan) -> anyhow::Result<Vec<ConfigFile>> {
     Ok(files)
 }
 
-/// No two files with one name, on file systems that do not tell capitals apart either.
+/// No two files with one name, also on file systems that ignore case.
 fn check_names(files: &[ConfigFile]) -> anyhow::Result<()> {
     let mut seen: BTreeMap<String, &str> = BTreeMap::from([(LIST.to_owned(), LIST)]);
     for file in files {

@@ -166,7 +166,7 @@ fn every_failure(machine: &Machine, plan: &Plan) -> anyhow::Result<Vec<Degraded>
     failures(machine, plan, &single_failures(machine)).context("planning anew after a failure")
 }
 
-/// What `--without-link` and `--without-switch` name.
+/// The failures that `--without-link` and `--without-switch` name.
 fn lost(machine: &Machine, args: &Args) -> anyhow::Result<Vec<Failure>> {
     let mut lost = Vec::new();
     for name in &args.without_switch {

@@ -78,7 +78,7 @@ impl Whole {
     /// The repair for what has failed.
     ///
     /// # Errors
-    /// What is left cannot be planned, or a switch cannot be configured so.
+    /// The rest cannot be planned, or a switch cannot be configured so.
     pub(super) fn repair(&self, failures: &[Failure]) -> anyhow::Result<Repair> {
         let repair = ordered_repair(&self.machine, &self.plan, &self.in_use, failures)?;
         let files = self.changed(&repair.plan)?;
@@ -179,7 +179,7 @@ fn write_repairs(whole: &Whole, failure: Failure, out: &Path) -> anyhow::Result<
     Ok(lines)
 }
 
-/// What `make` makes of each, in their order.
+/// Applies `make` to each; results are in their order.
 fn on_all_cores<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let own = || {
@@ -211,7 +211,7 @@ fn line(whole: &Whole, failure: Failure, repair: &Repair) -> String {
     format!("{}: {}\n", whole.name(failure), described(whole, repair))
 }
 
-/// What changes, and how busy the busiest link is then.
+/// The changes, and the load of the busiest link after them.
 fn described(whole: &Whole, repair: &Repair) -> String {
     let before = whole.plan.figures.link_load_max.max(1) as f64;
     let ratio = repair.plan.figures.link_load_max as f64 / before;

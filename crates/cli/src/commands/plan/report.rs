@@ -187,7 +187,7 @@ fn checks(text: &mut String, plan: &Plan) -> std::fmt::Result {
     Ok(())
 }
 
-/// What every single failure does.
+/// The effect of every single failure.
 pub(super) fn failures(degraded: &[Degraded]) -> String {
     let mut text = String::from(
         "\n  If this fails                 hosts lost  VLANs  path  bisection  busiest link  deadlock  switches to \

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Of every single link and switch. With MSTP nothing is configured again.
+/// Repairs of every single link and switch. With MSTP nothing is configured again.
 fn repairs(machine: &Machine, plan: &Plan) -> anyhow::Result<Vec<Repair>> {
     if plan.mstp.is_some() {
         let all = single_failures(machine).into_iter().map(|failure| {

@@ -1,4 +1,4 @@
-//! What else there is to do with a plan: `ayatori plan check|show|design|prime|repairs|watch|netbox|schema`.
+//! Further tasks with a plan: `ayatori plan check|show|design|prime|repairs|watch|netbox|schema`.
 
 use ayatori_fabric::plan::SCHEMA;
 

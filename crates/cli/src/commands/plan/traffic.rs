@@ -88,7 +88,7 @@ impl Traffic {
         &self.file
     }
 
-    /// What it puts on every link.
+    /// Its load on every link.
     pub(super) fn loads(&self) -> &LinkLoads {
         &self.loads
     }

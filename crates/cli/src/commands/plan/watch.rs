@@ -1,7 +1,7 @@
 //! `ayatori plan watch`: asks the switches what they see, and applies the repair for what fails.
 //!
-//! What is to be done is decided by `ayatori_fabric::watch`; here are the commands that ask and apply, and
-//! the clock. Which plan is taken for it is in `target`, what hosts have to take in `hosts`.
+//! `ayatori_fabric::watch` decides the actions; this module has the commands that query and apply, and the
+//! clock. `target` chooses the plan, `hosts` handles the scripts of hosts.
 
 mod commands;
 mod hosts;
@@ -88,7 +88,7 @@ struct Agent<'a> {
     whole: Whole,
     /// The plan on the switches.
     now: Target,
-    /// What hosts have to take, and have not.
+    /// Scripts that hosts have not taken yet.
     hosts: HostFiles,
     /// A change that failed in the middle: what it was for, and the switches that stand either way, in the
     /// order in which they were changed.
@@ -166,7 +166,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// What every switch that answers shows.
+    /// The port states of every switch that answers.
     fn ask(&self) -> anyhow::Result<Round> {
         let switches = &self.whole.plan.switches;
         let commands: Vec<Command> = switches
@@ -180,7 +180,7 @@ impl Agent<'_> {
                 Err(error) if self.is_first_round() => {
                     self.say(&format!("{}: {error:#}", switch.name))?;
                 }
-                // The machine tells once that it does not answer.
+                // The state machine reports once that it does not answer.
                 Err(_) => {}
             }
         }
@@ -276,7 +276,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Addresses were learned behind the ports of before: these hosts tell where they are.
+    /// Switches have learned addresses at the old ports: these hosts send priming frames.
     fn prime(&self, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         let Some(prime) = self.args.prime.as_ref().filter(|_| self.args.apply.is_some()) else {
             return self.say("then prime every host: systemctl start ayatori-prime");

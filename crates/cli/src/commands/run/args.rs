@@ -17,8 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How to run something on a host, if the user does not say. Nobody can answer questions: it fails where it
-/// would ask.
+/// The default command to run a program on a host. It fails instead of asking, because no user can answer.
 const DEFAULT_AGENT: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}";
 
 /// What `ayatori run` takes.
@@ -98,13 +97,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Whether nothing is to be started.
+    /// Whether to start nothing.
     pub(super) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 }
 
-/// What is passed on to the library in each rank's environment.
+/// Settings passed to the library in each rank's environment.
 #[derive(Debug, Clone, Default, clap::Args)]
 struct LibraryArgs {
     /// Who makes progress with messages: calls, calls and a thread, or a thread alone [default: assisted]
@@ -140,7 +139,7 @@ impl LibraryArgs {
     }
 }
 
-/// Who makes progress.
+/// The progress mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Progress {
     /// Only calls of MPI
@@ -243,7 +242,7 @@ fn branch_count(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What is to be run. `allocation`: what the batch system says.
+/// The job. `allocation`: the batch system's data.
 ///
 /// # Errors
 /// The command line can be parsed and is wrong nevertheless.
@@ -329,7 +328,7 @@ struct Place {
     hosts: Vec<HostSpec>,
     /// How, if the batch system says it.
     agent: Option<Vec<String>>,
-    /// What this host may be called.
+    /// The name of this host, if known.
     own_name: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 const AT_ONCE: usize = 16;
 /// Time between two looks whether a command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Bytes of a command's errors that are told.
+/// Bytes of a command's errors that are printed.
 const ERRORS_BYTES_MAX: usize = 400;
 
 /// One command.
@@ -40,7 +40,7 @@ impl Command {
             .context("cannot run sh")?;
         let [output, errors] = [child.stdout.take().map(reader), child.stderr.take().map(reader)];
         let status = wait(&mut child, timeout)?;
-        // A command that ended may have left somebody with its pipes; what has come until now is taken.
+        // A command that ended may have left a child with its pipes; the output so far is taken.
         let text = |reader: Option<std::sync::mpsc::Receiver<String>>| {
             reader.and_then(|reader| reader.recv_timeout(timeout).ok()).unwrap_or_default()
         };
@@ -59,7 +59,7 @@ fn reader(mut pipe: impl std::io::Read + Send + 'static) -> std::sync::mpsc::Rec
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What came before an error is worth as much.
+        // Output before an error counts, too.
         let _ = pipe.by_ref().read_to_end(&mut bytes);
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });

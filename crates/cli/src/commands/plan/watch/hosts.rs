@@ -1,4 +1,4 @@
-//! The scripts of hosts, where a repair changes them: who has not taken his is asked again later.
+//! The scripts of hosts, if a repair changes them: a host that has not taken its script gets it again later.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -88,7 +88,7 @@ impl Agent<'_> {
         self.prime(|host| taken.contains(host))
     }
 
-    /// The hosts that have not taken their script, where nobody may give it to them.
+    /// Names the hosts that have not taken their script, if no command may give it to them.
     pub(super) fn tell_hosts_left(&self) -> anyhow::Result<()> {
         let count = self.hosts.left.len();
         if count == 0 || self.args.apply_host.is_some() {

@@ -15,7 +15,7 @@ use crate::commands::plan::repairs::{MORE_VLANS, Whole};
 /// A plan for what is left.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
-    /// What it does without; nothing: it is the plan itself.
+    /// The failures that it leaves out; empty: it is the plan itself.
     pub(super) failures: Vec<Failure>,
     /// Whether it is the repair with more VLANs.
     pub(super) has_more_vlans: bool,
@@ -26,7 +26,7 @@ pub(super) struct Target {
 pub(super) struct Chosen {
     pub(super) target: Target,
     pub(super) order: Vec<SwitchId>,
-    /// What else could be done.
+    /// An alternative.
     pub(super) advice: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Target {
 }
 
 impl Agent<'_> {
-    /// What to apply when these have failed. The repair with more VLANs is taken where hosts may be changed
+    /// The plan to apply when these have failed. The repair with more VLANs is taken if hosts may be changed
     /// and an order of the switches without a loop leads there and back to the plan itself.
     pub(super) fn choose(&self, failures: &[Failure]) -> anyhow::Result<Chosen> {
         let mut target = self.without(failures)?;
@@ -107,7 +107,7 @@ impl Agent<'_> {
         Ok(plan.map(|plan| Target { has_more_vlans: true, plan, ..target.clone() }))
     }
 
-    /// What `ayatori plan repairs` wrote for a single failure.
+    /// The plan that `ayatori plan repairs` wrote for a single failure.
     fn ahead(&self, failures: &[Failure], name: &str) -> anyhow::Result<Option<Plan>> {
         let &[failure] = failures else { return Ok(None) };
         let file = self.args.repairs.join(self.whole.folder(failure)).join(name);
