@@ -31,14 +31,14 @@ pub struct PrimingLoad {
     pub gap_ms: u32,
 }
 
-/// Whether broadcasts close a circle of waiting links.
+/// Whether broadcasts close a cycle of waiting links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turns {
     /// Dependencies of routes and hosts' own broadcasts (ARP) together.
     pub arp_dependency_count: usize,
-    /// The links of a circle that ARP closes; empty if it closes none.
+    /// The links of a cycle that ARP closes; empty if it closes none.
     pub arp_cycle: Vec<ChannelId>,
-    /// Links of a circle that the learning procedure closes; empty if it closes none.
+    /// Links of a cycle that the learning procedure closes; empty if it closes none.
     pub priming_cycle: Vec<ChannelId>,
 }
 
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn with_switch_tagging_arp_takes_no_turn_that_closes_a_circle() {
+    fn with_switch_tagging_arp_takes_no_turn_that_closes_a_cycle() {
         for topology in ["kind = \"mesh\"\nextents = [4, 4]", "kind = \"complete\"\nswitches = 6"] {
             let plan = planned(topology, "");
             assert_eq!(turns(&plan).arp_cycle, [], "{topology}");

@@ -1,6 +1,6 @@
 //! Deadlock freedom: the channel-dependency graph and its cycles.
 //!
-//! W. Dally and C. Seitz (1987): deterministic routing is free of deadlock exactly if no circle of channels
+//! W. Dally and C. Seitz (1987): deterministic routing is free of deadlock exactly if no cycle of channels
 //! exists in which each is held by packets that wait for the next. A *lane* here is what a packet can hold
 //! while it waits: a channel with its virtual channel. Ethernet with 802.3x pause has one lane a channel,
 //! whatever VLANs say, so VLANs are judged together: add all their paths to one [`Dependencies`].
@@ -52,13 +52,13 @@ impl Dependencies {
         self.waits_for.iter().map(Vec::len).sum()
     }
 
-    /// Whether there is no circle.
+    /// Whether there is no cycle.
     pub fn is_free(&self) -> bool {
         self.peel().is_empty()
     }
 
-    /// A circle of lanes, each waiting for the next and the last for the first, or `None` if there is none.
-    /// Among the circles through the lanes tried it is a shortest; all lanes on circles are tried unless they
+    /// A cycle of lanes, each waiting for the next and the last for the first, or `None` if there is none.
+    /// Among the cycles through the lanes tried it is a shortest; all lanes on cycles are tried unless they
     /// are very many.
     pub fn find_cycle(&self) -> Option<Vec<Lane>> {
         let on_cycles = self.peel();
@@ -71,7 +71,7 @@ impl Dependencies {
                 best = Some(cycle);
             }
         }
-        // A lane left by peeling may only lead from one circle to another; then try on until a circle is met.
+        // A lane left by peeling may only lead from one cycle to another; then try on until a cycle is met.
         if best.is_none() {
             let mut rest = on_cycles.iter().skip(tries);
             best = rest.find_map(|&start| self.shortest_cycle_through(start, usize::MAX));
@@ -145,7 +145,7 @@ impl Dependencies {
 /// Whether routes can deadlock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// They cannot: the dependencies, so many of them, have no circle.
+    /// They cannot: the dependencies, so many of them, have no cycle.
     Free {
         /// Number of dependencies among lanes.
         dependency_count: usize,
@@ -168,7 +168,7 @@ impl Verdict {
         matches!(self, Verdict::Free { .. })
     }
 
-    /// The verdict in words, one line for each lane of a circle.
+    /// The verdict in words, one line for each lane of a cycle.
     pub fn describe(&self, graph: &Graph) -> String {
         match self {
             Verdict::Free { dependency_count } => {
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_shortest_cycle_is_the_witness() {
         let mut dependencies = Dependencies::new(9, 1);
-        // A chain into a circle of four, a bridge, a circle of three, a chain out.
+        // A chain into a cycle of four, a bridge, a cycle of three, a chain out.
         let chain = [8, 0, 1, 2, 3, 0].map(lane);
         dependencies.add_path(&chain);
         dependencies.add_path(&[2, 4, 5, 6, 4, 7].map(lane));

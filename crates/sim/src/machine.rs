@@ -343,7 +343,7 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
             notes.push("no-wrap-transit is simulated as plain dimension order on routers".into());
         }
         let routing = DimensionOrder::with_order(&grid, &order, dateline, TieRule::Balanced);
-        // With ties at half the ring shared out, one of four has no circle yet.
+        // With ties at half the ring shared out, one of four has no cycle yet.
         let rings = grid.dimensions.iter().any(|dimension| dimension.wraps && dimension.extent > 4);
         if !several && rings {
             notes.push("with one virtual channel there is no dateline: rings can deadlock".into());

@@ -1,7 +1,7 @@
 //! The routes of an Ethernet machine: those of its plan.
 //!
 //! The plan's data is all that is read: which links are in a VLAN's tree, and which VLAN a host's frames
-//! are on. The verdicts of the plan are not: whether frames wait for each other in a circle shows when they
+//! are on. The verdicts of the plan are not: whether frames wait for each other in a cycle shows when they
 //! do.
 
 use std::borrow::Cow;

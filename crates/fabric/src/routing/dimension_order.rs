@@ -1,7 +1,7 @@
 //! Dimension order: correct the first coordinate, then the second, and so on; around a ring the shorter way.
 //!
 //! With a dateline ([`Dateline`]) packets that cross a dimension's wrap-around link and packets that do not
-//! use different virtual channels, so that in each ring the channels form two chains and no circle.
+//! use different virtual channels, so that in each ring the channels form two chains and no cycle.
 
 use super::Hop;
 use crate::graph::SwitchId;

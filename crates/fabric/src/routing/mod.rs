@@ -99,7 +99,7 @@ pub enum RoutingError {
         /// Name of a switch that cannot be reached from it.
         to: String,
     },
-    /// A route leads to a port without a switch behind it, or in circles: graph and routing do not belong
+    /// A route leads to a port without a switch behind it, or in cycles: graph and routing do not belong
     /// together.
     #[error(
         "the route from {from} to {to} breaks at {at} (port {port}): the graph is not the one routed for"
@@ -281,7 +281,7 @@ impl Routing {
                 Node::Host(_) => None,
             });
             let (switch, port, channel) = match next {
-                // A path without circles crosses a switch at most once.
+                // A path without cycles crosses a switch at most once.
                 Some(next) if path.len() < graph.switch_count() => next,
                 _ => {
                     let name = |switch: SwitchId| graph.name(switch.into()).to_string();

@@ -149,7 +149,7 @@ fn torus_without_dateline_can_deadlock_in_a_ring() {
     let method = Method::DimensionOrder { dateline: Dateline::Off, tie: TieRule::Up };
     let Verdict::Cycle(cycle) = verdict(method, &topology) else { panic!("no cycle found") };
     let graph = topology.build(LINK).unwrap();
-    // The shortest circle is a ring of four in y.
+    // The shortest cycle is a ring of four in y.
     assert_eq!(cycle.len(), 4);
     for (i, lane) in cycle.iter().enumerate() {
         let (_, end) = graph.channel_ends(lane.channel);

@@ -619,7 +619,7 @@ fn deadlock_check(machine: &Machine, chosen: &Chosen, cycle: &[Witness]) -> Chec
         let detail = format!("{count} channel dependencies over all VLANs together, without a cycle");
         check("deadlock", Status::Holds, detail, None)
     } else if machine.options.pause {
-        let detail = format!("with pause on, {} channels can wait for each other in a circle", cycle.len());
+        let detail = format!("with pause on, {} channels can wait for each other in a cycle", cycle.len());
         let remedy = chosen
             .alternative
             .as_ref()
@@ -627,7 +627,7 @@ fn deadlock_check(machine: &Machine, chosen: &Chosen, cycle: &[Witness]) -> Chec
         check("deadlock", Status::Fails, detail, remedy.or(Some("turn `pause` off".into())))
     } else {
         let detail = format!(
-            "{} channels form a circle, but without pause full buffers drop frames instead",
+            "{} channels form a cycle, but without pause full buffers drop frames instead",
             cycle.len()
         );
         check("deadlock", Status::Warning, detail, None)
@@ -747,7 +747,7 @@ fn broadcast_check(machine: &Machine, plan: &Plan) -> Check {
     let is_asking = !broadcast::has_static_neighbours(plan);
     if !turns.arp_cycle.is_empty() && is_asking {
         let count = turns.arp_cycle.len();
-        let detail = format!("the questions of ARP close a circle of {count} links under load; {load}");
+        let detail = format!("ARP requests close a cycle of {count} links under load; {load}");
         let remedy = match plan.tagging {
             Tagging::Host => "give every host its `macs`: scripts then name all neighbours and nobody asks",
             Tagging::Switch => "another `routing`, such as \"up-down\"",
@@ -768,7 +768,7 @@ fn broadcast_check(machine: &Machine, plan: &Plan) -> Check {
         None => "the description gives no pause threshold (`pause_on_bytes`)".into(),
     };
     let detail = format!(
-        "ARP closes no circle, priming one of {} links where they are full already; {load}: {alone}",
+        "ARP closes no cycle, priming one of {} links where they are full already; {load}: {alone}",
         turns.priming_cycle.len()
     );
     check(

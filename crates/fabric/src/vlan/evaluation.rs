@@ -97,7 +97,7 @@ pub(crate) fn evaluate(network: &Network, solution: &Solution) -> Evaluation {
     evaluation
 }
 
-/// The circle by which a solution can deadlock, with a route for each of its steps; empty if it cannot.
+/// The cycle by which a solution can deadlock, with a route for each of its steps; empty if it cannot.
 pub(crate) fn cycle(network: &Network, solution: &Solution) -> Vec<Witness> {
     let mut dependencies = no_dependencies(network);
     chains(network, solution, |held, wanted, _| add(&mut dependencies, held, wanted));

@@ -2,7 +2,7 @@
 //!
 //! Ways of pairs are packed first-fit into as few trees as a few orders give. With an order of the channels
 //! ([`PairWays::keys`]) a tree takes only links between which every turn goes along the order: then no
-//! broadcast closes a circle either, from whatever host and on whatever VLAN it is (ARP, priming).
+//! broadcast closes a cycle either, from whatever host and on whatever VLAN it is (ARP, priming).
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(crate) struct PairWay {
 pub(crate) struct PairWays {
     pub(crate) ways: Vec<PairWay>,
     /// By channel: along every way, and back, these increase. A link's two directions have opposite ones.
-    /// `None` where circles are allowed.
+    /// `None` where cycles are allowed.
     pub(crate) keys: Option<Vec<i64>>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn by_pair(network: &Network, paths: &Paths, seed: u64) -> Solution {
     of_pairs(network, method, &paths.settings, packed)
 }
 
-/// [`by_pair`] with a way of its own for every pair. Trees in which broadcasts close no circle where such are
+/// [`by_pair`] with a way of its own for every pair. Trees in which broadcasts close no cycle where such are
 /// found within `vlans_max`, others where not.
 pub(crate) fn by_way(
     network: &Network,

@@ -3,7 +3,7 @@
 //! Step by step, the busiest channel is relieved by one change: a VLAN that uses it gets another link in the
 //! place of one of its own, or hosts of one switch send on another VLAN. Where VLANs may be added, hosts of
 //! one switch get one of their own, which differs from theirs in one link. A step is taken only if it leaves
-//! fewer channels as busy as the busiest and no channels that can wait for each other in a circle, so all
+//! fewer channels as busy as the busiest and no channels that can wait for each other in a cycle, so all
 //! else stays where it is.
 
 use super::choose::Judged;
@@ -21,7 +21,7 @@ const WORK_MAX: u64 = 20_000_000;
 pub(crate) struct Room {
     /// VLANs, at most.
     pub(crate) vlans_max: usize,
-    /// Whether channels may wait for each other in a circle: nothing pauses.
+    /// Whether channels may wait for each other in a cycle: nothing pauses.
     pub(crate) allows_cycles: bool,
 }
 

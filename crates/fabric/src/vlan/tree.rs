@@ -16,7 +16,7 @@ pub(crate) struct RootedTree {
 const NO_ARC: Arc = Arc { to: NONE, link: NONE };
 
 impl RootedTree {
-    /// From a parent for every switch but the root. Panics if the parents go in a circle: our bug.
+    /// From a parent for every switch but the root. Panics if the parents go in a cycle: our bug.
     pub(crate) fn from_parents(root: u32, parents: Vec<Arc>) -> RootedTree {
         // Children by parent, in one list: a list each would be a million small ones on large networks.
         let mut firsts = vec![0_u32; parents.len() + 2];

@@ -300,7 +300,7 @@ fn no_vlan_has_a_loop_while_switches_take_a_repair_and_leave_it() {
     assert!(careless > 0);
 }
 
-/// Where broken VLANs cannot be joined again without a circle of waiting channels, routes are made anew on
+/// Where broken VLANs cannot be joined again without a cycle of waiting channels, routes are made anew on
 /// the VLANs that there are, and hosts do not hear of it.
 #[test]
 fn repairs_of_an_irregular_network_change_switches_only() {

@@ -198,7 +198,7 @@ impl Waits {
         self.table[held * self.channel_count + wanted]
     }
 
-    /// Takes away whatever waits for nothing until nothing changes; what is left waits in circles.
+    /// Takes away whatever waits for nothing until nothing changes; what is left waits in cycles.
     fn has_cycle(&self) -> bool {
         let mut left: Vec<usize> = (0..self.channel_count).collect();
         loop {

@@ -1,5 +1,5 @@
 //! Which channels wait for which, over any number of steps, as bits: whether one more dependency would close
-//! a circle is one look.
+//! a cycle is one look.
 
 /// For so many channels at most: a row of bits for each.
 pub(super) const CHANNELS_MAX: usize = 1024;
@@ -44,7 +44,7 @@ impl Closure {
         self.rows[held as usize * self.words + wanted as usize / 64] |= 1 << (wanted % 64);
     }
 
-    /// Adds a dependency that closes no circle.
+    /// Adds a dependency that closes no cycle.
     pub(super) fn add(&mut self, held: u32, wanted: u32) {
         if self.has(held, wanted) {
             return;

@@ -1,8 +1,8 @@
-//! Turns exchanged: one that closed a circle is allowed, those that close one with it are forbidden instead,
+//! Turns exchanged: one that closed a cycle is allowed, those that close one with it are forbidden instead,
 //! the least taken first, and trees that took these are grown anew.
 //!
 //! Rerouting one tree after the other keeps a turn as long as any tree takes it. Here the set of allowed
-//! turns is what is searched, and it never has a circle. What a set is worth is what the trees put on the
+//! turns is what is searched, and it never has a cycle. What a set is worth is what the trees put on the
 //! channels. One that is worse is taken, too, the less so the longer it goes on (threshold accepting: G.
 //! Dueck and T. Scheuer, Journal of Computational Physics 90, 1990): the potential adds up high powers of
 //! the loads, so it changes smoothly where the busiest channel's load does not change at all.
@@ -19,7 +19,7 @@ const FIRST_THRESHOLD: f64 = 0.04;
 const REGROWN: usize = 10;
 /// Turns that are given up for one at most.
 const CUTS_MAX: usize = 40;
-/// So many forbidden turns are tried after each exchange: some close no circle any more.
+/// So many forbidden turns are tried after each exchange: some close no cycle any more.
 const TRIED: usize = 6;
 /// Turns looked at to find a forbidden one.
 const LOOKS_MAX: usize = 200;
@@ -29,7 +29,7 @@ const TAKEN_WEIGHT: f64 = 8.0;
 const EXCHANGES_MIN: u64 = 2_000;
 const EXCHANGES_MAX: u64 = 50_000;
 
-/// Trees with a better set of turns than those of `start`, which have no circle. Looks at so many arcs at
+/// Trees with a better set of turns than those of `start`, which have no cycle. Looks at so many arcs at
 /// most; `None` where those are not enough.
 pub(super) fn exchanged<'a>(start: &Search<'a>, steps_max: u64) -> Option<Search<'a>> {
     let per_tree = start.network.arc_count() + start.order.dependency_count_max();
@@ -62,7 +62,7 @@ pub(super) fn exchanged<'a>(start: &Search<'a>, steps_max: u64) -> Option<Search
 
 struct Sets<'a> {
     network: &'a Network,
-    /// The trees; its own order does not mind circles, because the set has none.
+    /// The trees; its own order does not mind cycles, because the set has none.
     search: Search<'a>,
     /// All turns that there can be, but those back over the link one came by.
     turns: Vec<(u32, u32)>,
@@ -122,13 +122,13 @@ impl<'a> Sets<'a> {
     }
 
     fn allow_if_free(&mut self, held: u32, wanted: u32) {
-        if self.circle(held, wanted).is_none() {
+        if self.cycle(held, wanted).is_none() {
             self.set((held, wanted), true);
         }
     }
 
-    /// The turns that close a circle with one that is not allowed yet, if there is a circle.
-    fn circle(&mut self, held: u32, wanted: u32) -> Option<Vec<(u32, u32)>> {
+    /// The turns that close a cycle with one that is not allowed yet, if there is a cycle.
+    fn cycle(&mut self, held: u32, wanted: u32) -> Option<Vec<(u32, u32)>> {
         self.round += 1;
         self.seen[wanted as usize] = self.round;
         let mut found = vec![wanted];
@@ -169,11 +169,11 @@ impl<'a> Sets<'a> {
     fn change(&mut self) -> bool {
         let Some((held, wanted)) = self.random_forbidden() else { return false };
         let mut cuts: Vec<(u32, u32)> = Vec::new();
-        while let Some(circle) = self.circle(held, wanted) {
+        while let Some(cycle) = self.cycle(held, wanted) {
             if cuts.len() >= CUTS_MAX {
                 return false;
             }
-            let cut = self.seldom_taken(&circle);
+            let cut = self.seldom_taken(&cycle);
             self.set(cut, false);
             cuts.push(cut);
         }
@@ -344,7 +344,7 @@ mod tests {
         let trees = all_hosts(&network, up_down(&network, false));
         let start = Search::new(&network, &trees, least_pressure(&network, u64::MAX), false, 1).unwrap();
         let found = exchanged(&start, steps_max).unwrap();
-        // Putting them in place anew refuses a circle: the order of this search minds them.
+        // Putting them in place anew refuses a cycle: the order of this search minds them.
         let mut again = start.emptied(start.order.emptied(found.order.ranks().to_vec(), false));
         assert!(found.trees.iter().all(|tree| again.put(tree)));
         assert!((again.worst() - found.worst()).abs() < 1e-9);

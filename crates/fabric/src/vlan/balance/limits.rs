@@ -5,7 +5,7 @@
 pub(in super::super) struct Limits {
     /// Trees, each a VLAN at worst.
     pub(in super::super) trees_max: usize,
-    /// Whether channels may wait for each other in a circle: nothing pauses.
+    /// Whether channels may wait for each other in a cycle: nothing pauses.
     pub(in super::super) allows_cycles: bool,
     pub(in super::super) seed: u64,
     /// Whether turns may be negotiated: seconds instead of one.

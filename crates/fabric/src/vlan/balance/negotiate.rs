@@ -4,11 +4,11 @@
 //! Ebeling,
 //! FPGA 1995, where the scarce thing is a wire).
 //!
-//! A search that never allows a circle keeps the turns that it began with: giving one up takes all trees
+//! A search that never allows a cycle keeps the turns that it began with: giving one up takes all trees
 //! that use it
 //! at once. Here the order moves towards what the trees want, and the trees towards the order. Every few
 //! rounds the
-//! trees are *settled*: what goes against the order is cut off and joined again without making a circle,
+//! trees are *settled*: what goes against the order is cut off and joined again without making a cycle,
 //! and the
 //! result is improved as any other.
 //!
@@ -170,7 +170,7 @@ impl<'a> Talks<'a> {
         self.loose.order.set_ranks(ranks);
     }
 
-    /// The trees without what goes against the order, joined again without a circle.
+    /// The trees without what goes against the order, joined again without a cycle.
     fn settled(&mut self) -> Option<Search<'a>> {
         let ranks = self.loose.order.ranks().to_vec();
         let mut strict = self.loose.emptied(self.loose.order.emptied(ranks, false));

@@ -1,8 +1,8 @@
-//! Which channels wait for which, kept free of circles while routes come and go.
+//! Which channels wait for which, kept free of cycles while routes come and go.
 //!
 //! The channels stand in an order in which none waits for an earlier one. A new dependency that goes
 //! forwards costs nothing; one that goes backwards is looked into between its two ends only, and if it
-//! makes no circle the channels there are put in order again (D. Pearce and P. Kelly, ACM JEA 11, 2006).
+//! makes no cycle the channels there are put in order again (D. Pearce and P. Kelly, ACM JEA 11, 2006).
 //! On small networks all that a channel waits for stands in a row of bits instead ([`Closure`]).
 //! Channels are known by their place among the network's arcs.
 
@@ -23,14 +23,14 @@ pub(super) struct Order<'a> {
     pub(super) reverse: Vec<u32>,
     /// By arc: its rank.
     ranks: Vec<u32>,
-    /// Whether circles matter.
+    /// Whether cycles matter.
     is_free: bool,
     seen: Vec<u32>,
     round: u32,
-    /// By dependency: the last time that it closed a circle, as `refusal` then.
+    /// By dependency: the last time that it closed a cycle, as `refusal` then.
     refused: Vec<u32>,
     refusal: u32,
-    /// In the place of ranks, where that is wanted, circles matter and the channels are few.
+    /// In the place of ranks, where that is wanted, cycles matter and the channels are few.
     closure: Option<Closure>,
     wants_closure: bool,
 }
@@ -41,7 +41,7 @@ fn closure(channel_count: usize, is_wanted: bool) -> Option<Closure> {
 
 impl<'a> Order<'a> {
     /// Without any dependency; `allows_cycles` where nothing pauses. `wants_closure` for searches that ask
-    /// for circles far more often than dependencies go.
+    /// for cycles far more often than dependencies go.
     pub(super) fn new(network: &'a Network, allows_cycles: bool, wants_closure: bool) -> Order<'a> {
         let arc_count = network.arc_count();
         let mut firsts = Vec::with_capacity(arc_count + 1);
@@ -83,7 +83,7 @@ impl<'a> Order<'a> {
         self.counts.len()
     }
 
-    /// The place of each arc in an order that the dependencies agree with, unless circles are allowed.
+    /// The place of each arc in an order that the dependencies agree with, unless cycles are allowed.
     pub(super) fn ranks(&self) -> Cow<'_, [u32]> {
         let Some(closure) = &self.closure else { return Cow::Borrowed(&self.ranks) };
         let mut places: Vec<u32> = (0..self.ranks.len() as u32).collect();
@@ -101,7 +101,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Another order. The dependencies must agree with it, unless circles are allowed.
+    /// Another order. The dependencies must agree with it, unless cycles are allowed.
     pub(super) fn set_ranks(&mut self, ranks: Vec<u32>) {
         self.ranks = ranks;
     }
@@ -135,7 +135,7 @@ impl<'a> Order<'a> {
         into.filter(move |&held| self.counts[self.index(held, wanted)] > 0)
     }
 
-    /// Whether one more dependency leaves them free of circles. A dependency that closes one is remembered
+    /// Whether one more dependency leaves them free of cycles. A dependency that closes one is remembered
     /// until [`Order::forget`]; another is put in order at once, so the next query costs nothing.
     pub(super) fn takes(&mut self, held: u32, wanted: u32) -> bool {
         let index = self.index(held, wanted);
@@ -159,12 +159,12 @@ impl<'a> Order<'a> {
         self.refused[index] != self.refusal
     }
 
-    /// Forgets what closed a circle: dependencies have been taken away since.
+    /// Forgets what closed a cycle: dependencies have been taken away since.
     pub(super) fn forget(&mut self) {
         self.refusal += 1;
     }
 
-    /// Adds a dependency, or answers `false` if it would make a circle.
+    /// Adds a dependency, or answers `false` if it would make a cycle.
     pub(super) fn add(&mut self, held: u32, wanted: u32) -> bool {
         let index = self.index(held, wanted);
         let known = self.is_free || self.counts[index] > 0;

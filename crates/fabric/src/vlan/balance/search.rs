@@ -1,5 +1,5 @@
 //! Rerouting: one tree after the other is taken out and grown again over the channels that are least busy
-//! then, as long as no channels wait for each other in a circle.
+//! then, as long as no channels wait for each other in a cycle.
 //!
 //! A destination after the other is joined to the tree by the cheapest way, where a channel costs the more
 //! the busier it is with that destination's flows, to a high power: so the busiest channels are avoided and
@@ -18,7 +18,7 @@ use super::order::Order;
 
 /// What a link costs beside its load, so that of equally busy ways the shorter is taken.
 pub(super) const HOP_COST: f64 = 0.002;
-/// Ways to a destination that may turn out to close a circle before the tree is given up.
+/// Ways to a destination that may turn out to close a cycle before the tree is given up.
 const RETRIES_MAX: usize = 12;
 /// Rounds without a better result before the search ends.
 const IDLE_ROUNDS_MAX: usize = 6;
@@ -72,8 +72,8 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Begins with trees that have no circle, unless circles are allowed. `least_pressure` is what the
-    /// loads are held against. `None` if the trees have a circle.
+    /// Begins with trees that have no cycle, unless cycles are allowed. `least_pressure` is what the
+    /// loads are held against. `None` if the trees have a cycle.
     pub(super) fn new(
         network: &'a Network,
         trees: &[SourceTree],
@@ -158,7 +158,7 @@ impl<'a> Search<'a> {
         self.network.arc(self.order.reverse[arc as usize] as usize).to
     }
 
-    /// Adds what a tree puts on the channels; `false`, and nothing, if that makes a circle.
+    /// Adds what a tree puts on the channels; `false`, and nothing, if that makes a cycle.
     pub(super) fn put(&mut self, tree: &Grown) -> bool {
         for (index, &switch) in tree.order.iter().enumerate().skip(1) {
             let arc = tree.by[switch as usize];
@@ -369,7 +369,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Joins a destination to the tree by the cheapest way that closes no circle.
+    /// Joins a destination to the tree by the cheapest way that closes no cycle.
     pub(super) fn join(
         &mut self,
         tree: &mut Grown,
@@ -386,7 +386,7 @@ impl<'a> Search<'a> {
         false
     }
 
-    /// Adds what of a way is not in the tree yet. If its dependencies would close a circle it adds nothing,
+    /// Adds what of a way is not in the tree yet. If its dependencies would close a cycle it adds nothing,
     /// answers
     /// `false`, and bans the one that did.
     fn append(

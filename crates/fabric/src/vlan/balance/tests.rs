@@ -64,7 +64,7 @@ fn the_busiest_link_is_near_the_bound_where_hosts_tag() {
         assert!(plan.verdicts.are_good(), "{topology}: {:?}", plan.verdicts.checks);
         assert!(ratio(&plan) < most + 1e-9, "{topology}: {:.3}", ratio(&plan));
         assert!(ratio(&plan) <= ratio(&alone));
-        // Broadcasts close no circle that they did not close before.
+        // Broadcasts close no cycle that they did not close before.
         let [before, after] = [&alone, &plan].map(broadcast::turns);
         assert!(after.arp_cycle.is_empty() || !before.arp_cycle.is_empty(), "{topology}: {after:?}");
     }
@@ -100,7 +100,7 @@ fn negotiated_turns_are_free_of_deadlock_and_no_worse() {
 }
 
 /// In each direction round a ring some switch may not be passed through, or the channels there wait in a
-/// circle. In the best of all choices of the two switches (and both ways for pairs that may go either) the
+/// cycle. In the best of all choices of the two switches (and both ways for pairs that may go either) the
 /// busiest channel has 4 of the 12 ordered pairs of neighbours' flows; the bound is 3.
 #[test]
 fn a_ring_of_five_cannot_be_balanced_better() {

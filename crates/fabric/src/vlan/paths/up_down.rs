@@ -1,6 +1,6 @@
 //! Up*/down* (M. Schroeder et al., Autonet, 1991): number the switches by their distance from a root; a path
 //! goes towards lower numbers first, then towards higher ones, and never up again. No channel can then wait
-//! in a circle, on any graph, whichever end opened the connection: a path read backwards is up*/down* again.
+//! in a cycle, on any graph, whichever end opened the connection: a path read backwards is up*/down* again.
 //!
 //! From one source, every switch that can be reached going up only is reached so; from those the others hang
 //! downwards. That is a tree: each switch has one way in, and the switch before it has one way in of the

@@ -32,7 +32,7 @@ pub(super) fn keys(network: &Network, order: &Order<'_>) -> Vec<i64> {
     keys
 }
 
-/// By switch: more than those have that its up links lead to. `None` if links go up in a circle.
+/// By switch: more than those have that its up links lead to. `None` if links go up in a cycle.
 fn heights(network: &Network, order: &Order<'_>, own: &[i64], root: u32) -> Option<Vec<i64>> {
     let distances = network.distances(root);
     let place_of = |switch: u32| (distances[switch as usize], switch);

@@ -2,7 +2,7 @@
 //! an order of the channels cost a toll that grows the longer they are wanted.
 //!
 //! Here the order is mirrored: a link's two directions stand as far from the beginning and from the end. A
-//! symmetric set of turns that is free of circles always agrees with such an order: subtract the rank of a
+//! symmetric set of turns that is free of cycles always agrees with such an order: subtract the rank of a
 //! channel's other direction from its own.
 
 use super::super::super::network::Network;
@@ -129,7 +129,7 @@ impl<'a> Talks<'a> {
         self.loose.order.set_ranks(ranks);
     }
 
-    /// The routes that go along the order, and the others found again without a circle.
+    /// The routes that go along the order, and the others found again without a cycle.
     fn settled(&mut self) -> Option<Routes<'a>> {
         let ranks = self.loose.order.ranks().to_vec();
         let mut strict = self.loose.emptied(self.loose.order.emptied(ranks, false), false);

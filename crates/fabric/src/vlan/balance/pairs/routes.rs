@@ -1,5 +1,5 @@
 //! Rerouting by pairs: one pair's route after the other is taken out and found again over the channels that
-//! are least busy then, as long as no channels wait for each other in a circle.
+//! are least busy then, as long as no channels wait for each other in a cycle.
 //!
 //! A route's way back takes its channels' other directions in reverse, so the dependencies are always
 //! symmetric: with each one its mirror image is there, too.
@@ -15,7 +15,7 @@ use super::super::order::Order;
 use super::super::search::{HOP_COST, power, simple_way};
 use super::keys::keys;
 
-/// Ways that may turn out to close a circle before a pair is given up.
+/// Ways that may turn out to close a cycle before a pair is given up.
 const RETRIES_MAX: usize = 40;
 /// Rounds without a better result before a search ends.
 const IDLE_ROUNDS_MAX: usize = 6;
@@ -52,7 +52,7 @@ pub(super) struct Routes<'a> {
 }
 
 impl<'a> Routes<'a> {
-    /// Begins with ways that have no circle, unless circles are allowed. `None` if they have one.
+    /// Begins with ways that have no cycle, unless cycles are allowed. `None` if they have one.
     pub(super) fn new(network: &'a Network, ways: &[PairWay], limits: Limits) -> Option<Routes<'a>> {
         let mut routes = Routes::empty(network, limits, limits.allows_cycles);
         for PairWay { low, high, links } in ways {
@@ -119,7 +119,7 @@ impl<'a> Routes<'a> {
         })
     }
 
-    /// Adds a pair by the cheapest way that closes no circle; `false` if there is none.
+    /// Adds a pair by the cheapest way that closes no cycle; `false` if there is none.
     pub(super) fn add(&mut self, route: Route) -> bool {
         let found = self.found(&route);
         let is_found = found.is_some();
@@ -127,7 +127,7 @@ impl<'a> Routes<'a> {
         is_found
     }
 
-    /// Adds a route as it is; `false`, and nothing, if that makes a circle.
+    /// Adds a route as it is; `false`, and nothing, if that makes a cycle.
     pub(super) fn add_as_is(&mut self, route: &Route) -> bool {
         let is_free = self.put(route);
         if is_free {
@@ -146,7 +146,7 @@ impl<'a> Routes<'a> {
         self.order.reverse[arc as usize]
     }
 
-    /// Adds a dependency and its mirror image; `false`, and nothing, if one makes a circle.
+    /// Adds a dependency and its mirror image; `false`, and nothing, if one makes a cycle.
     fn depend(&mut self, held: u32, wanted: u32) -> bool {
         if !self.order.add(held, wanted) {
             return false;
@@ -166,7 +166,7 @@ impl<'a> Routes<'a> {
         }
     }
 
-    /// Adds what a route puts on the channels. If that makes a circle: the dependency that does, and nothing.
+    /// Adds what a route puts on the channels. If that makes a cycle: the dependency that does, and nothing.
     fn try_put(&mut self, route: &Route) -> Result<(), (u32, u32)> {
         for (index, two) in route.way.windows(2).enumerate() {
             if !self.depend(two[0], two[1]) {
@@ -274,7 +274,7 @@ impl<'a> Routes<'a> {
         }
     }
 
-    /// The cheapest way that closes no circle for the pair of a route that is not in place, put in place.
+    /// The cheapest way that closes no cycle for the pair of a route that is not in place, put in place.
     fn found(&mut self, old: &Route) -> Option<Route> {
         let mut banned = BTreeSet::new();
         for _ in 0..RETRIES_MAX {
@@ -336,7 +336,7 @@ impl<'a> Routes<'a> {
         None
     }
 
-    /// The ways found, and the order of the channels by which they are free of circles.
+    /// The ways found, and the order of the channels by which they are free of cycles.
     pub(super) fn into_ways(self) -> PairWays {
         let network = self.network;
         let links = |route: &Route| route.way.iter().map(|&arc| network.arc(arc as usize).link).collect();
