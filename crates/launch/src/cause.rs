@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_names_who_why_and_what_follows() {
+    fn message_names_rank_reason_and_consequence() {
         let status = Status::Killed { signal: 11, is_core_dumped: true };
         let line = Cause::Ended { rank: 1, status }.describe("rank 1 on n (pid 7)", 3);
         let want = "rank 1 on n (pid 7) was killed by signal 11 (SIGSEGV, segmentation fault, core dumped); \

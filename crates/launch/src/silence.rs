@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_without_running_is_nobodys_silence() {
+    fn suspended_time_counts_as_no_peers_silence() {
         let begin = Instant::now();
         let after = |seconds| begin + Duration::from_secs(seconds);
         assert_eq!(heard_while_running(after(2), after(10), after(11)), after(2), "the other side is silent");

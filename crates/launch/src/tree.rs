@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_has_one_place_and_nobody_starts_more_than_asked() {
+    fn every_host_has_one_place_and_no_host_exceeds_the_count() {
         for hosts_count in [1, 2, 31, 32, 33, 64, 100, 1_055, 1_057, 4_096] {
             for count in [2, 3, 10, 32] {
                 let tree = divided(hosts_count, count);

@@ -225,7 +225,7 @@ fn needs_of_lock(process: &mut Process, win: MPI_Win, target: Option<Rank>, is_e
     let targets = target.map_or(0..win.group.size(), |target| target..target + 1);
     let need = |target: Rank| {
         let (holder, holders_count) = match locks.epoch_holder(target) {
-            Holder::Nobody => return None,
+            Holder::Free => return None,
             Holder::Shared(_) if !is_exclusive => return None,
             Holder::Shared(count) => (None, count),
             Holder::Exclusive(rank) => (member(rank), 1),

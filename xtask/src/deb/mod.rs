@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_in_the_package_of_those_who_need_it() {
+    fn file_is_in_the_package_that_needs_it() {
         let home = |name: &str| format!("usr/lib/T/ayatori/{name}");
         for (package, name) in [
             (LIBRARY, "lib/libmpi_abi.so.1"),

@@ -354,7 +354,7 @@ fn a_rank_that_leaves_without_finalize_ends_the_job() {
 }
 
 #[test]
-fn nobody_waits_for_a_rank_that_never_comes() {
+fn no_rank_waits_for_one_that_never_comes() {
     let script = format!("if [ $PMI_RANK = 1 ]; then exit 0; fi; exec {} barrier", rank_program().display());
     let output = run_script("-n 3", &script);
     assert_eq!(output.status.code(), Some(1));
@@ -609,7 +609,7 @@ fn a_script_without_its_interpreter_is_explained() {
 }
 
 #[test]
-fn when_nobody_reads_the_ranks_end_as_they_would_alone() {
+fn without_a_reader_ranks_end_as_they_would_alone() {
     let mut child =
         start(ayatori().args(["run", "-n", "2", "yes"]).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut some = [0; 1000];

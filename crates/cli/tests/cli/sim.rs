@@ -156,7 +156,7 @@ fn the_bottleneck_is_what_the_workload_was_made_to_have() {
 }
 
 #[test]
-fn a_torus_without_dateline_deadlocks_and_the_circle_is_shown() {
+fn torus_without_dateline_deadlocks_and_the_cycle_is_shown() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let text = std::fs::read_to_string(fx10()).expect("fx10.toml");
     let without = text.replace("virtual_channels = 2", "virtual_channels = 1");

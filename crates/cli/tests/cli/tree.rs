@@ -41,7 +41,7 @@ fn mark(what: &str) -> String {
 }
 
 #[test]
-fn nobody_starts_more_agents_than_the_branch_count() {
+fn no_host_starts_more_agents_than_the_branch_count() {
     let mark = mark("count");
     let mut child = sleepers(&mark, &[]);
     let launcher = child.id().cast_signed();

@@ -92,7 +92,7 @@ fn world(seed: u64) -> [Side; 2] {
 }
 
 #[test]
-fn who_is_made_knows_that_both_groups_know_each_other() {
+fn made_side_knows_that_both_sides_have_agreed() {
     let mut made = [0; 3];
     for seed in 0..20_000 {
         let sides = world(seed);

@@ -27,18 +27,18 @@ impl Messages {
     }
 
     /// Ends the operations that need a peer, including receives from any source in the contexts of
-    /// `ends_from_anybody`.
+    /// `ends_any_source`.
     fn end_operations(
         &mut self,
         index: LinkIndex,
         error: Error,
         is_gone: bool,
-        ends_from_anybody: impl Fn(ContextId) -> bool,
+        ends_any_source: impl Fn(ContextId) -> bool,
     ) {
         self.transfers.forget_link(index, is_gone);
         let peer = self.links.get(index).peer();
         let needs_peer = |key: &Key, from: Option<ProcessId>| {
-            from.map_or_else(|| ends_from_anybody(key.context()), |from| from == peer)
+            from.map_or_else(|| ends_any_source(key.context()), |from| from == peer)
         };
         if self.direct.awaits().is_some_and(|(key, from)| needs_peer(key, from)) {
             self.fail_direct(error);

@@ -100,7 +100,7 @@ impl Process {
     pub fn sources(&self) -> impl Iterator<Item = ProcessId> + '_ {
         awaited(&self.messages.requests, &self.messages.direct).filter_map(|awaited| match awaited {
             Awaited::Peer(peer) => Some(peer),
-            Awaited::Link(_) | Awaited::Anybody => None,
+            Awaited::Link(_) | Awaited::Any => None,
         })
     }
 
@@ -114,12 +114,12 @@ impl Process {
 enum Awaited {
     Link(LinkIndex),
     Peer(ProcessId),
-    Anybody,
+    Any,
 }
 
 /// The processes that requests, and the receive whose caller waits for it, wait for.
 fn awaited<'a>(requests: &'a Slab<Request>, direct: &Direct) -> impl Iterator<Item = Awaited> + use<'a> {
-    let from = |peer: Option<ProcessId>| peer.map_or(Awaited::Anybody, Awaited::Peer);
+    let from = |peer: Option<ProcessId>| peer.map_or(Awaited::Any, Awaited::Peer);
     let by_requests = requests.iter().filter_map(move |(_, request)| match &request.state {
         State::Complete(_) => None,
         State::Posted { peer, .. } => Some(from(*peer)),
@@ -140,7 +140,7 @@ fn awaited_links(
         match awaited {
             Awaited::Link(index) => wanted.push(index),
             Awaited::Peer(peer) => wanted.extend(links.index_of(peer)),
-            Awaited::Anybody => return links.that_acknowledge().to_vec(),
+            Awaited::Any => return links.that_acknowledge().to_vec(),
         }
     }
     wanted

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_rings_the_bell_of_the_dead_lives() {
+    fn ringing_the_bell_of_a_dead_rank_is_harmless() {
         let (listening, ringing) = rustix::pipe::pipe().expect("a pipe");
         let mut bell = open(std::process::id(), ringing.as_raw_fd() as u32).expect("our own");
         assert_eq!(bell.write(&[1]).ok(), Some(1));

@@ -55,7 +55,7 @@ impl Drop for Locked<'_> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holder {
     /// The lock is free.
-    Nobody,
+    Free,
     /// So many, together.
     Shared(u32),
     /// This member, alone.
@@ -236,7 +236,7 @@ impl SharedMemory {
     /// The current holder of a member's lock for epochs.
     pub fn epoch_holder(&self, member: u32) -> Holder {
         match self.epoch_word(member).load(Ordering::Relaxed) {
-            0 => Holder::Nobody,
+            0 => Holder::Free,
             held if held & EXCLUSIVE != 0 => Holder::Exclusive(held & !EXCLUSIVE),
             count => Holder::Shared(count),
         }
@@ -323,7 +323,7 @@ mod tests {
         assert!(memory.try_epochs(&[2], Some(0)) && !memory.try_epochs(&[1], Some(0)));
         memory.end_epochs(&[1], false);
         memory.end_epochs(&[0], true);
-        assert_eq!(memory.epoch_holder(0), Holder::Nobody);
+        assert_eq!(memory.epoch_holder(0), Holder::Free);
         assert!(memory.try_epochs(&[0, 1], Some(1)));
     }
 

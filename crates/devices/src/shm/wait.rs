@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_spins_where_ranks_outnumber_cpus() {
+    fn no_rank_spins_if_ranks_outnumber_cpus() {
         for (ranks, cpus) in [(3, 2), (4, 2), (32, 2), (9, 8)] {
             assert_eq!(WaitPolicy::new(ranks, cpus).start().step_beside(&ALONE), WaitStep::Yield);
         }

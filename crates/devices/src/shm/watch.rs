@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_is_unchanged_since_somebody_last_saw_it_change() {
+    fn rank_is_unchanged_since_the_last_observed_change() {
         let (_source, ranks, observer) = job();
         assert_eq!(observer.look()[0].unchanged_ms, None);
         observer.note();

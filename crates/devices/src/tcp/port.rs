@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_the_name_gets_through_and_bytes_follow() {
+    fn caller_with_the_name_connects_and_bytes_follow() {
         let mut port = Port::open(&settings()).unwrap();
         let name = PortName::parse(&port.name().emit()).unwrap();
         assert_eq!(&name, port.name());

@@ -115,7 +115,7 @@ fn an_agent_speaks_for_no_host_that_is_not_behind_it() {
 }
 
 #[test]
-fn an_agent_that_cannot_be_started_is_said_with_who_was_to() {
+fn message_about_an_unstarted_agent_names_its_starter() {
     let mut order = order(3, 2, "exit 255");
     order.reach.from = Some("h9".into());
     let mut relay = started(&order);

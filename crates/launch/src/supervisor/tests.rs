@@ -112,7 +112,7 @@ fn ranks_that_sigkill_does_not_end_are_left_behind() {
 }
 
 #[test]
-fn a_failure_after_finalize_ends_nobody_who_has_finalized() {
+fn failure_after_finalize_ends_no_finalized_rank() {
     let mut job = Job::initialised(&[3]);
     for rank in 0..3 {
         job.pmi(rank, FINALIZE);
@@ -193,7 +193,7 @@ fn the_timeout_and_a_closed_connection_end_the_job() {
 }
 
 #[test]
-fn nobody_waits_for_a_rank_that_has_gone() {
+fn no_rank_waits_for_one_that_has_gone() {
     let mut job = Job::initialised(&[3]);
     job.pmi(1, FINALIZE);
     job.end(1, Status::Exited(0));

@@ -420,7 +420,7 @@ fn a_rank_that_moves_between_two_looks_is_not_stuck() {
 }
 
 #[test]
-fn ranks_nobody_has_told_of_are_unknown_and_may_do_anything() {
+fn unreported_ranks_are_unknown_and_may_do_anything() {
     let ranks = report::ranks(&[], Some(3));
     assert_eq!(ranks.len(), 3);
     assert!(verdict(&ranks).stuck.is_empty());

@@ -226,7 +226,7 @@ fn idle_on(mut seen: u32) {
 fn watch(parker: &Parker) {
     let gate = state::gate();
     let Some(mut process) = gate.try_take() else { return };
-    process.engine().expect_anybody();
+    process.engine().expect_any();
     let mut worked_at = Instant::now();
     loop {
         if advance(&mut process) {

@@ -171,7 +171,7 @@ impl Machine {
     }
 
     /// No call waits for one sender: look everywhere.
-    pub(super) fn expect_anybody(&mut self) {
+    pub(super) fn expect_any(&mut self) {
         self.device.expect(None);
         self.clock.hurry();
     }

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn pairwise_exchange_meets_everybody_once() {
+    fn pairwise_exchange_meets_every_rank_once() {
         for count in [16, 12] {
             let pattern = PairwiseExchange::new(count, 8);
             let mut met: Vec<u32> =

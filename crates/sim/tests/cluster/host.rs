@@ -145,7 +145,7 @@ fn pci_express_costs_headers_and_outstanding_requests() {
 }
 
 #[test]
-fn the_operating_system_is_paid_by_who_calls_and_who_sleeps() {
+fn callers_and_sleepers_pay_for_the_operating_system() {
     let mut machine = two_hosts(EXPRESS, READ, WRITE);
     let blocked_ps = half_round_trip_ps(&machine, 8);
     let mut cluster_of = cluster(&machine, |config| config);

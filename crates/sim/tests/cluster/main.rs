@@ -145,7 +145,7 @@ fn the_same_cluster_gives_the_same_picoseconds() {
 }
 
 #[test]
-fn ranks_that_wait_for_nobody_are_named() {
+fn stuck_ranks_are_named() {
     async fn waits(mpi: Mpi) -> Result<(), Error> {
         if mpi.rank() == 2 {
             mpi.recv(1, 5, 10).await?;
@@ -191,7 +191,7 @@ fn a_workloads_error_names_its_rank() {
 }
 
 #[test]
-fn receives_from_anybody_see_all_messages_once() {
+fn any_source_receives_see_all_messages_once() {
     async fn gather(mpi: Mpi) -> Result<(), Error> {
         if mpi.rank() > 0 {
             return mpi.send(0, mpi.rank() as i32, 1_000 * u64::from(mpi.rank())).await;
@@ -237,7 +237,7 @@ fn every_collective_ends_by_every_algorithm() {
 }
 
 #[test]
-fn nobody_leaves_a_barrier_before_the_last_has_come() {
+fn no_rank_leaves_a_barrier_before_the_last_has_come() {
     async fn late(mpi: Mpi) -> Result<(), Error> {
         if mpi.rank() == 3 {
             mpi.compute(50_000_000);

@@ -68,20 +68,20 @@ fn a_world_goes_on_while_windows_do() {
 
 /// A process gives another up before there is a window, and ends.
 #[test]
-fn a_world_may_lose_somebody_before_its_window_is_made() {
+fn world_may_lose_a_member_before_its_window_is_made() {
     run_world(Kind::Traffic, 10843, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
 /// A process that holds a lock gives the window's owner up, who hears nothing of it and waits for nothing;
 /// a third waits for the lock.
 #[test]
-fn a_lock_of_somebody_who_has_given_its_window_up_becomes_free() {
+fn lock_of_a_member_that_gave_its_window_up_becomes_free() {
     run_world(Kind::Traffic, 18421, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
 /// Two give each other up before the world begins; a third waits for one of them, who answers.
 #[test]
-fn a_world_begins_though_somebody_asks_after_another_for_ever() {
+fn world_begins_though_a_member_polls_for_another_for_ever() {
     run_world(Kind::Traffic, 20764, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
@@ -111,7 +111,7 @@ fn a_step_that_begins_after_the_time_of_a_world_has_its_own() {
 
 /// Its message is long, and is got by the window's owner, who hears of the loss before the get ends.
 #[test]
-fn a_lock_is_not_granted_to_somebody_who_is_lost() {
+fn lock_is_not_granted_to_a_lost_member() {
     run_world(Kind::Traffic, 96457, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 

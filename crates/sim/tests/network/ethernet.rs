@@ -117,7 +117,7 @@ fn many_to_one_is_lossless_and_never_idle() {
 }
 
 #[test]
-fn an_output_queue_holds_up_nobody_who_wants_another() {
+fn output_queue_blocks_no_frame_for_another_output() {
     // Host 0 sends a frame to busy host 1, then one to idle host 2: with an input queue the second would
     // wait.
     let mut network = machine(8, 1, "");

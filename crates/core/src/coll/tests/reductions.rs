@@ -110,7 +110,7 @@ fn operands(
 }
 
 #[test]
-fn allreduce_gives_everybody_the_fold_in_rank_order() {
+fn allreduce_gives_all_ranks_the_fold_in_rank_order() {
     let mut random = Random::new(301);
     for kind in kinds() {
         kind.each(Collective::Allreduce, |size, count, choice, in_place| {

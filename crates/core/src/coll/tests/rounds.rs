@@ -76,7 +76,7 @@ fn trees_up_and_down_take_twice_the_depth_at_most() {
 }
 
 #[test]
-fn nobody_leaves_a_barrier_before_all_have_entered() {
+fn no_rank_leaves_a_barrier_before_all_have_entered() {
     for size in SIZES {
         for choice in algorithms(Collective::Barrier, size, true) {
             for last in 0..size {

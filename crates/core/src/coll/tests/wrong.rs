@@ -9,7 +9,7 @@ fn world_of(schedules: &mut [Schedule]) -> Result<usize, String> {
 }
 
 #[test]
-fn a_receive_that_nobody_sends_to_is_a_deadlock() {
+fn receive_without_a_sender_is_a_deadlock() {
     let memory = Memory::new(&[0; 8]);
     let mut schedules: Vec<_> = (0..2)
         .map(|rank| {

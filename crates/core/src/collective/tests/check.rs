@@ -176,7 +176,7 @@ fn a_member_that_dies_while_the_others_compare_ends_it() {
 }
 
 #[test]
-fn the_words_name_who_differs_and_how() {
+fn message_names_the_rank_that_differs_and_how() {
     let said = |error: Error| alloc::string::ToString::to_string(&error);
     assert_eq!(
         said(unlike(Difference::Call, 2, 1, 0)),

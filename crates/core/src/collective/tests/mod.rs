@@ -357,7 +357,7 @@ fn failed_collective_ends_when_no_message_uses_its_buffers() {
 
 /// Unmatched messages do not delay the failure: they are cancelled.
 #[test]
-fn a_collective_that_fails_takes_back_what_nobody_has_received() {
+fn failed_collective_takes_back_unreceived_messages() {
     let rail = RailCapabilities { eager_bytes_max: 100, get: true, ..RailCapabilities::default() };
     let mut net = Net::new(3, 1, rail);
     let (process, port) = &mut net.nodes[0];

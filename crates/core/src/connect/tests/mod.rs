@@ -38,7 +38,7 @@ fn both_sides_agree_once_the_network_works_again() {
 }
 
 #[test]
-fn hostile_dials_are_bounded_and_keep_nobody_out() {
+fn hostile_dials_are_bounded_and_block_no_honest_dial() {
     for seed in 0..500 {
         let world = judge(seed, true).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
         // A dial to a process that does not listen yet is refused, and not counted.

@@ -93,7 +93,7 @@ fn packets_ahead_of_their_turn_are_bounded_by_bytes() {
 }
 
 #[test]
-fn announcements_that_nobody_matches_are_bounded() {
+fn unmatched_announcements_are_bounded() {
     let packets = (0..).map(|sequence| {
         let sender = RequestId::from_bits(sequence.into());
         let header = Header::Rts {

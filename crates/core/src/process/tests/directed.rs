@@ -132,7 +132,7 @@ fn a_synchronous_send_completes_only_when_matched() {
 }
 
 #[test]
-fn a_message_that_nobody_receives_yet_is_news_and_no_completion() {
+fn unexpected_message_is_an_arrival_and_no_completion() {
     for len in [4, 100_000] {
         let mut net = pair(getting());
         let process = &net.nodes[1].0;

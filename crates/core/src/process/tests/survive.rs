@@ -173,7 +173,7 @@ fn shrink_under_deaths(seed: u64) {
 }
 
 #[test]
-fn survivors_shrink_to_the_same_group_whoever_dies_meanwhile() {
+fn survivors_shrink_to_one_group_whichever_rank_dies_meanwhile() {
     (0..2_000).for_each(shrink_under_deaths);
 }
 

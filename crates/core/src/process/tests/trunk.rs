@@ -469,7 +469,7 @@ fn an_idle_link_wants_nothing() {
 }
 
 #[test]
-fn who_waits_for_room_sleeps_until_there_is_some() {
+fn sender_waiting_for_room_sleeps_until_there_is_some() {
     let (lines, _) = mbit(&[1000]);
     let mut wire = Wire::new(lines, 1);
     let buffer = Buffer::virtual_of(4 << 20);

@@ -95,15 +95,15 @@ fn a_receive_alone_finds_out_that_nothing_comes_any_more() {
     assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
 }
 
-fn receive_from_anybody(wire: &mut Wire, at: usize, comm: CommId) -> RequestId {
+fn receive_from_any_source(wire: &mut Wire, at: usize, comm: CommId) -> RequestId {
     let (process, port) = &mut wire.nodes[at];
     pending(process.irecv(port, comm, Buffer::virtual_of(8), Source::Any, TagSelector::Any).unwrap())
 }
 
 #[test]
-fn nobody_waits_for_what_a_peer_that_left_did_not_acknowledge() {
+fn no_sender_waits_for_acknowledgements_of_a_peer_that_left() {
     let mut wire = acquainted(tcp());
-    let anybody = receive_from_anybody(&mut wire, 0, CommId::WORLD);
+    let anybody = receive_from_any_source(&mut wire, 0, CommId::WORLD);
     let from_it = pending(wire.receive(0, Buffer::virtual_of(8), 7));
     set_all(&mut wire, Mood::Silent);
     assert!(matches!(wire.send(0, Buffer::virtual_of(8), 1), Posted::Done(_)));
@@ -142,7 +142,7 @@ fn long_message_is_over_when_its_receiver_left_with_it() {
 #[test]
 fn any_source_receive_fails_only_with_its_communicators_members() {
     let mut wire = acquainted(tcp());
-    let [own, world] = [CommId::SELF, CommId::WORLD].map(|comm| receive_from_anybody(&mut wire, 0, comm));
+    let [own, world] = [CommId::SELF, CommId::WORLD].map(|comm| receive_from_any_source(&mut wire, 0, comm));
     let (process, port) = &mut wire.nodes[0];
     process.handle_event(port, Event::PeerGone(ProcessId(1)));
     assert_eq!(process.lost_in(CommId::SELF), None);

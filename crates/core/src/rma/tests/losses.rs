@@ -29,7 +29,7 @@ fn windows(count: usize) -> Net {
 }
 
 #[test]
-fn nobody_waits_for_the_owner_of_memory_that_all_map() {
+fn no_rank_waits_for_the_owner_of_memory_that_all_map() {
     let mut net = Net::of_short_packets(1, 0);
     let process = &mut net.nodes[0].0;
     let mut add = |number, make: fn(Buffer) -> Memory| {

@@ -179,7 +179,7 @@ fn a_read_of_nothing_is_over_at_once() {
 }
 
 #[test]
-fn nobody_is_awaited_while_no_result_is_to_come() {
+fn no_peer_is_awaited_while_no_result_is_pending() {
     let mut world = begun();
     let (process, port) = &mut world.net.nodes[0];
     assert!(!process.windows().rma.is_awaiting());

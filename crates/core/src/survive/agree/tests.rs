@@ -279,7 +279,7 @@ fn a_coordinator_waits_for_all_others_and_they_for_it() {
 }
 
 #[test]
-fn members_agree_whoever_fails_and_whenever() {
+fn members_agree_whichever_of_them_fail_at_any_time() {
     if let Some((seed, what)) = first_violation(Fault::None) {
         panic!("seed {seed}: {what}");
     }

@@ -186,7 +186,7 @@ fn scans_and_scattered_reductions_fold_in_rank_order() {
 }
 
 #[test]
-fn nobody_leaves_a_barrier_before_all_have_come() {
+fn no_rank_leaves_a_barrier_before_all_have_come() {
     use std::sync::atomic::{AtomicU32, Ordering};
     for n in [2, 5] {
         let come = AtomicU32::new(0);

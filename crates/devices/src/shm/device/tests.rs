@@ -28,7 +28,7 @@ fn receive(device: &mut Shm) -> Option<(ProcessId, Vec<u8>)> {
 }
 
 #[test]
-fn everybody_reaches_everybody_and_itself() {
+fn every_rank_reaches_every_rank_and_itself() {
     for n in [1, 2, 5, 40] {
         let mut world = world(n, |_| {});
         for from in 0..n {
@@ -57,7 +57,7 @@ fn pages_count(device: &Shm) -> u64 {
 }
 
 #[test]
-fn rings_that_nobody_has_written_to_take_no_memory() {
+fn unused_rings_take_no_memory() {
     const RANKS: u32 = 64;
     let mut world = world(RANKS, |_| {});
     let before_count = pages_count(&world[0]);

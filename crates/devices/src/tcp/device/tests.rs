@@ -383,7 +383,7 @@ fn is_shown_out(mut stranger: TcpStream) -> bool {
 }
 
 #[test]
-fn strangers_get_nothing_and_disturb_nobody() {
+fn strangers_get_nothing_and_disturb_no_peer() {
     let (mut a, mut b, card) = pair(1);
     let endpoint: SocketAddr = card.endpoints[0].sockets().next().expect("an endpoint");
     let dial = || TcpStream::connect(endpoint).expect("connected");
