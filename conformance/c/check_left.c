@@ -1,4 +1,4 @@
-/* EXPECT 0, output: at MPI_Finalize: 1 message that nobody received, 2 requests, 1 communicator, 3 datatypes
+/* EXPECT 0, output: at MPI_Finalize: 1 message not received, 2 requests, 1 communicator, 3 datatypes
  * Check mode says at the end what a program has not received, completed or freed. */
 #include "check.h"
 

@@ -87,7 +87,7 @@ const CASES: &[Case] = &[
         "in MPI_Win_lock for the exclusive lock of rank 0 (window halo), which rank 0 holds alone"] },
     Case { how: "locked", ranks: 2, launch: HERE, code: 0, says: &[
         "the exclusive lock of rank 1 (window halo), which one rank holds shared",
-        "No deadlock: rank 1 waits, and what is waited for can come."] },
+        "No deadlock: rank 1 waits, and the wait can end."] },
     Case { how: "leaves", ranks: 3, launch: HERE, code: 3, says: &[
         "rank 0 waits in MPI_Recv for rank 1 (tag 1,", "rank 1 waits in MPI_Finalize"] },
     Case { how: "computes", ranks: 3, launch: HERE, code: 0, says: &[

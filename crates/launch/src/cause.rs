@@ -136,7 +136,7 @@ impl Cause {
                 line
             }
             Cause::Violation { why, .. } => {
-                format!("{who} sent the launcher what is no PMI-1 request: {why}")
+                format!("{who} sent the launcher data that is no PMI-1 request: {why}")
             }
             Cause::Host { name, why } => format!("host {name}: {why}"),
             Cause::World { code } => format!("processes started by MPI_Comm_spawn ended with code {code}"),

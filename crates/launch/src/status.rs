@@ -40,7 +40,7 @@ impl Status {
                     "SIGILL" => ", illegal instruction",
                     "SIGABRT" => ", abort() or failed assertion",
                     "SIGKILL" => ", killed from outside or by the out-of-memory killer",
-                    "SIGPIPE" => ", nobody reads its output",
+                    "SIGPIPE" => ", its output has no reader",
                     _ => "",
                 };
                 format!("was killed by signal {signal} ({}{meaning}{core})", signal_name(signal))

@@ -200,7 +200,7 @@ fn fitting(report: &HostReport) -> Vec<u8> {
     }
     let mut short = report.clone();
     short.ranks.iter_mut().for_each(|rank| rank.answer = None);
-    short.problem = Some("its ranks told more than can be passed on".to_owned());
+    short.problem = Some("the reports of its ranks are too long to pass on".to_owned());
     serde_json::to_vec(&short).unwrap_or_default()
 }
 

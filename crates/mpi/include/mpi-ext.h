@@ -11,7 +11,7 @@ extern "C" {
 
 #define MPIX_AYATORI 1
 
-/* Who makes progress with messages under way. See docs/progress.md. */
+/* The progress mode of messages under way. See docs/progress.md. */
 enum {
     /* Calls of MPI only. */
     MPIX_PROGRESS_INLINE   = 0,

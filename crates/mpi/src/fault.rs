@@ -39,7 +39,7 @@ impl Fault {
     #[cold]
     #[allow(
         dead_code,
-        reason = "called by the stubs that build.rs writes for functions that nobody wrote yet"
+        reason = "called by the stubs that build.rs writes for functions that are not implemented"
     )]
     pub(crate) fn unsupported() -> Self {
         fault(

@@ -27,7 +27,7 @@ pub(crate) struct Category {
 
 /// The categories; variables name theirs by index.
 pub(crate) const CATEGORIES: [Category; 4] = [
-    Category { name: "progress", description: "who makes progress, and when" },
+    Category { name: "progress", description: "the progress mode" },
     Category { name: "network", description: "rails between hosts, shared memory, pacing" },
     Category { name: "collectives", description: "algorithms of collective operations" },
     Category { name: "messages", description: "messages, requests and packets of this process" },
@@ -70,7 +70,7 @@ pub(crate) fn controls() -> &'static [Control] {
     ALL.get_or_init(|| {
         let progress = Control {
             name: "AYATORI_PROGRESS".into(),
-            description: "who makes progress; may be written while MPI runs".into(),
+            description: "the progress mode; may be written while MPI runs".into(),
             category: PROGRESS,
             is_progress: true,
         };

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Seconds the whole lab may take
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     timeout: u64,
-    /// What runs the virtual machine's instructions
+    /// Accelerator of the virtual machine
     #[arg(long, value_enum, default_value_t = Accelerator::Tcg)]
     accel: Accelerator,
     /// Processor cores of the virtual machine (default: those of this machine, at most 4)

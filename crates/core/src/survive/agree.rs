@@ -351,7 +351,7 @@ impl Agreements {
             return Ok(());
         }
         if ahead > AHEAD_MAX {
-            return Err("a report of an agreement that nobody can have begun");
+            return Err("a report of an agreement that no member can have begun");
         }
         match &mut self.current {
             Some(current) if current.instance == instance && current.promised == ballot => {

@@ -54,7 +54,7 @@ pub fn compare_cables(plan: &Plan, shown: &BTreeMap<String, Shown>) -> Vec<Diffe
                     if matches!(port.role, PortRole::Link { .. })
                         && shown.port(&port.name).is_none_or(|found| found.neighbours.is_empty()) =>
                 {
-                    format!("hears nobody (LLDP), planned {planned}")
+                    format!("sees no neighbour (LLDP), planned {planned}")
                 }
                 _ => continue,
             };
@@ -195,7 +195,7 @@ mod tests {
                 "left 1/g1: leads to node1 eth0, planned node0 eth0",
                 "left 1/g3: leads to printer 1, planned unused",
                 "left 1/g7: leads to right 1/g8, planned right 1/g7",
-                "left 1/g8: hears nobody (LLDP), planned right 1/g8",
+                "left 1/g8: sees no neighbour (LLDP), planned right 1/g8",
             ]
         );
     }

@@ -91,7 +91,7 @@ fn read(root: Section<'_>) -> Result<Prices> {
     let mut hosts = host_models.into_iter();
     let (Some(host_model), None) = (hosts.next(), hosts.next()) else {
         let remedy = "describe one [host_models.NAME]: all hosts are alike";
-        return Err(root.error("host_models", "there has to be one model of hosts", remedy));
+        return Err(root.error("host_models", "there must be one model of hosts", remedy));
     };
     let cables: Result<Vec<CablePrice>> = root.sections("cable")?.into_iter().map(cable).collect();
     let mut cables = cables?;

@@ -30,7 +30,7 @@ impl Dialect for ArubaOsS {
                     switch: switch.name.clone(),
                     dialect: self.name(),
                     problem: format!(
-                        "{} would be in no VLAN, and every port has to be in one",
+                        "{} would be in no VLAN, and every port must be in one",
                         name(interface)
                     ),
                     remedy: "take the cable out of the description: no VLAN uses it".into(),

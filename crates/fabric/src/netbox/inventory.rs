@@ -246,7 +246,7 @@ fn of_table(text: &str, columns: Columns) -> Result<Vec<Fields>, String> {
     let place = |column: &str| header.iter().position(|name| name == column);
     let missing = columns.iter().find(|(_, column, _, is_needed)| *is_needed && place(column).is_none());
     if let Some((_, column, ..)) = missing {
-        return Err(format!("has no column {column:?}: it is to be as bulk import takes it"));
+        return Err(format!("has no column {column:?}: the table must have the columns of bulk import"));
     }
     let mut all = Vec::new();
     for line in reader.records() {

@@ -749,7 +749,9 @@ fn broadcast_check(machine: &Machine, plan: &Plan) -> Check {
         let count = turns.arp_cycle.len();
         let detail = format!("ARP requests close a cycle of {count} links under load; {load}");
         let remedy = match plan.tagging {
-            Tagging::Host => "give every host its `macs`: scripts then name all neighbours and nobody asks",
+            Tagging::Host => {
+                "give every host its `macs`: scripts then name all neighbours, and no host sends ARP requests"
+            }
             Tagging::Switch => "another `routing`, such as \"up-down\"",
         };
         return check("broadcasts", Status::Warning, detail, Some(remedy.into()));

@@ -221,7 +221,7 @@ fn cables(plan: &Plan, link: &LinkPlan, round: &Round) -> Vec<Cable> {
             match far_end(plan, switch, port, shown) {
                 FarEnd::NoLink => return Cable::Down,
                 FarEnd::Elsewhere(who) => {
-                    best = Cable::Elsewhere(format!("{} {} hears {who}", switch.name, port.name));
+                    best = Cable::Elsewhere(format!("{} {} sees {who}", switch.name, port.name));
                 }
                 FarEnd::AsPlanned if best == Cable::Unknown => best = Cable::Up,
                 FarEnd::AsPlanned | FarEnd::Unknown => {}

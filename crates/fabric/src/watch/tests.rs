@@ -185,7 +185,7 @@ fn a_cable_in_the_wrong_port_is_told_and_avoided() {
     let actions = watch.observe(&plan, 0, &round);
     let line = told(&actions)[0];
     assert!(
-        line.ends_with("is plugged in elsewhere: s0.0 swp22 hears s3.1 swp9; a loop is possible"),
+        line.ends_with("is plugged in elsewhere: s0.0 swp22 sees s3.1 swp9; a loop is possible"),
         "{line}"
     );
     assert_eq!(applies(&watch.observe(&plan, 1, &round)).len(), 1);

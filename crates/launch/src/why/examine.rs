@@ -138,7 +138,7 @@ fn reports_of(job: Job) -> anyhow::Result<(Heading, Vec<HostReport>)> {
         let where_to = if job.is_ours {
             "run `ayatori why` on the host of its launcher"
         } else {
-            "its launcher is not `ayatori run`, so there is nobody to ask there: run `ayatori why` on each host"
+            "its launcher is not `ayatori run` and cannot be asked: run `ayatori why` on each host"
         };
         heading.limits.push(format!("{missing} ranks are not on this host: {where_to}"));
     }

@@ -242,7 +242,7 @@ fn verdict(graph: &Graph<'_>, verdict: &Verdict) -> Vec<String> {
         lines.push(format!("{no}no rank waits in MPI."));
     } else if !waiting.is_empty() && awaited.is_empty() {
         let who = words::ranks(waiting);
-        lines.push(format!("{no}{who} {}, and what is waited for can come.", wait(waiting)));
+        lines.push(format!("{no}{who} {}, and the wait can end.", wait(waiting)));
     } else if !waiting.is_empty() {
         let (who, whom) = (words::ranks(waiting), words::ranks(awaited));
         lines.push(format!("{no}{who} {} for {whom}, which can go on:", wait(waiting)));

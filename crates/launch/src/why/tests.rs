@@ -201,7 +201,7 @@ fn beside_a_deadlock_others_wait_for_what_can_come() {
     let ranks = waiting(vec![recv(1), recv(0), moving(3), moving(2)]);
     let found = verdict(&ranks);
     assert_eq!((found.waiting, found.awaited), (BTreeSet::from([2, 3]), BTreeSet::new()));
-    says(&ranks, &["DEADLOCK: ranks 0,1", "\nranks 2,3 wait, and what is waited for can come.\n"]);
+    says(&ranks, &["DEADLOCK: ranks 0,1", "\nranks 2,3 wait, and the wait can end.\n"]);
     assert!(!text(&ranks).contains("ranks ,"), "{}", text(&ranks));
 }
 

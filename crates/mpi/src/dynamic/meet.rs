@@ -158,8 +158,9 @@ fn begin(side: Side, members: Vec<Member>, leader: Rank) -> Result<(Talk, Found)
             let settings = settings()?;
             let mut call = Call::new(name, &settings);
             poll_until("the owner of a port to accept", || {
-                call.poll()
-                    .map_err(|_| fault(MPI_ERR_PORT, format_args!("nobody is at the port, or it is closed")))
+                call.poll().map_err(|_| {
+                    fault(MPI_ERR_PORT, format_args!("no process is at the port, or it is closed"))
+                })
             })?
         }
     };

@@ -63,6 +63,6 @@ pub(crate) fn look_up(service: &[u8]) -> Result<String, Fault> {
     let found = ask(MPI_ERR_NAME, |client| client.lookup(&name))?;
     found.ok_or_else(|| {
         let service = String::from_utf8_lossy(service);
-        fault(MPI_ERR_NAME, format_args!("nobody has published \"{service}\""))
+        fault(MPI_ERR_NAME, format_args!("the service \"{service}\" is not published"))
     })
 }

@@ -327,7 +327,7 @@ impl File {
         let is_sequential = self.amode & MPI_MODE_SEQUENTIAL != 0;
         if is_sequential != (displacement == MPI_DISPLACEMENT_CURRENT) {
             let what = format_args!(
-                "argument disp has to be MPI_DISPLACEMENT_CURRENT with MPI_MODE_SEQUENTIAL, only"
+                "argument disp must be MPI_DISPLACEMENT_CURRENT with MPI_MODE_SEQUENTIAL, and only then"
             );
             return Err(fault(MPI_ERR_ARG, what));
         }

@@ -137,7 +137,7 @@ fn by_launcher(host: &Host, mut launcher: Box<dyn Launcher>) -> Result<Job, Faul
             (Net::Composite(Box::new(device)), occupancy, fabric)
         };
     let (appnum, universe_size) = (launcher.appnum(), launcher.universe_size());
-    let parent = launcher.given(PARENT_KEY).map_err(failed("ask who has started this process"))?;
+    let parent = launcher.given(PARENT_KEY).map_err(failed("ask for the parents of this process"))?;
     let machine = machine((world.first, id), count, device, occupancy, fabric, gap);
     Ok(Job { machine, launcher: Some(launcher), id, world, parent, count, appnum, universe_size })
 }

@@ -10,7 +10,7 @@ pub(super) fn say() -> Result<(), Fault> {
     let mut process = state::process()?;
     let core = process.engine().core.counts();
     let counts = [
-        (core.unexpected, "message that nobody received"),
+        (core.unexpected, "message not received"),
         (requests_count(&process.requests, core.requests), "request"),
         (process.comms.made_count(), "communicator"),
         (process.groups.made_count(), "group"),

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Folder with the collected state of the switches
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
-    /// What ran between the readings of counters: links that carried more or less are named, too
+    /// Traffic between the readings of counters: links that carried more or less are named, too
     /// (docs/plan.md)
     #[arg(long, value_name = "FILE")]
     traffic: Option<PathBuf>,

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                     )
                 })?;
                 if args.dry_run {
-                    writeln!(out, "{}: {address} to everybody", interface.name)?;
+                    writeln!(out, "{}: {address} to all hosts", interface.name)?;
                     continue;
                 }
                 if sent_count > 0 {

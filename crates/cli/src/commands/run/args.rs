@@ -49,8 +49,8 @@ pub(crate) struct Args {
     /// Go on without ranks that fail: their peers get errors, and may shrink their communicators
     #[arg(long)]
     survive: bool,
-    /// Compare the arguments of collective operations between ranks before they run, for an error that says
-    /// who differs; costs two more rounds of messages
+    /// Compare the arguments of collective operations between ranks before they run, for an error that names
+    /// the differing rank; costs two more rounds of messages
     #[arg(long)]
     check: bool,
     /// Set a variable for the ranks of all programs
@@ -106,7 +106,7 @@ impl Args {
 /// Settings passed to the library in each rank's environment.
 #[derive(Debug, Clone, Default, clap::Args)]
 struct LibraryArgs {
-    /// Who makes progress with messages: calls, calls and a thread, or a thread alone [default: assisted]
+    /// Progress of messages: by calls, by calls and a thread, or by a thread alone [default: assisted]
     #[arg(long, value_name = "WHO")]
     progress: Option<Progress>,
     /// Silence after each packet of a long message between hosts, in packet times: 1 is half of the rail's

@@ -14,7 +14,7 @@ pub(super) fn build(builder: &mut Builder, Args { context, send, recv, reducer }
     let mut accumulator = Accumulator::new(send, Some(recv), reducer.is_commutative());
     let Some(me) = folded.me() else {
         // Folded into the next rank, which sends the result back.
-        let partner = folded.partner().expect("who does not survive has a partner");
+        let partner = folded.partner().expect("a rank that does not survive has a partner");
         let operand = accumulator.current(builder);
         builder.send(partner, operand);
         builder.fence();

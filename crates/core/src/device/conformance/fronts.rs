@@ -72,7 +72,7 @@ fn burst(rig: &mut Rig<'_>, link: Link) -> Outcome {
     }
     if missing_count < rig.let_go_count {
         let more_count = rig.let_go_count - missing_count;
-        return Err(Stop::Broken(format!("{more_count} packets that were let go came again")));
+        return Err(Stop::Broken(format!("{more_count} packets that were dropped came again")));
     }
     Ok(())
 }

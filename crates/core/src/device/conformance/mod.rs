@@ -148,22 +148,22 @@ const CHECKS: &[Check] = &[
     Check {
         name: "whole",
         promise: "a packet of any header to 128 bytes and any payload in two pieces, up to the rail's limit, arrives whole, from \
-                  whom it was sent",
+                  its sender",
         run: packets::whole,
     },
     Check {
         name: "ordered",
-        promise: "packets of one rail to one peer arrive in the order sent, where the rail says so, and each once",
+        promise: "packets of one rail to one peer arrive once each, in the order sent if the rail says so",
         run: packets::ordered,
     },
     Check {
         name: "full",
-        promise: "Full: nothing of the packet was taken; offered again after polls it is taken in the end",
+        promise: "Full: the device took nothing of the packet; offered again after polls, it is taken in the end",
         run: packets::full,
     },
     Check {
         name: "held",
-        promise: "a packet stays in the device's memory until it is released, whatever is called meanwhile but poll",
+        promise: "a packet stays in the device's memory until it is released, across all calls except poll",
         run: packets::held,
     },
     Check {
@@ -178,8 +178,8 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "fronts",
-        promise: "the payload of a front that is fetched comes to its place and nowhere else; one that nobody fetches comes with \
-                  the packet; one that is let go is lost, and nothing else",
+        promise: "the payload of a fetched front goes to its place and nowhere else; an unfetched one \
+                  comes with the packet; only a packet whose repeated front is not fetched is lost",
         run: fronts::fronts,
     },
     Check {
@@ -201,7 +201,7 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "gone",
-        promise: "of a process that is known to be gone the others hear once, by PeerGone, and nothing afterwards",
+        promise: "a process known to be gone is reported to the others once, by PeerGone, and never again",
         run: breaks::gone,
     },
 ];

@@ -44,7 +44,7 @@ pub(super) fn rails(rig: &mut Rig<'_>) -> Outcome {
         }
         let stranger = ProcessId(u32::MAX - 1);
         if !rig.rails_to(at, stranger).is_empty() {
-            return broken(format!("{stranger}, whom nobody knows, is reached"));
+            return broken(format!("{stranger}, an unknown process, is reached"));
         }
     }
     for link in links.clone() {
@@ -346,7 +346,7 @@ pub(super) fn arm(rig: &mut Rig<'_>) -> Outcome {
             // Not all of them: the sender may hold the rest of a packet, and does nothing until it is woken.
             rig.drain(link.to)?;
             if !rig.sleep(link.from) {
-                return broken(format!("room does not end the sleep of one who found {link:?} full"));
+                return broken(format!("room does not end the sleep of a process that found {link:?} full"));
             }
         }
         rig.settle()?;

@@ -55,7 +55,7 @@ pub(super) fn rouse(parker: &Parker) {
 pub(super) fn step_in(parker: &Parker) -> bool {
     let Some(mut guard) = try_lock() else { return false };
     let Some(back) = guard.as_mut() else { return false };
-    let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
+    let machine = back.machine.as_mut().expect("no call borrows while the lock is held");
     back.executor.serve(machine);
     leave_to_thread(guard, parker);
     true
@@ -80,7 +80,7 @@ pub(super) fn leave_to_thread(mut guard: Locked, parker: &Parker) {
 impl Back {
     /// A round of the machine.
     pub(super) fn round(&mut self) -> bool {
-        let machine = self.machine.as_mut().expect("nobody borrows while the lock is held");
+        let machine = self.machine.as_mut().expect("no call borrows while the lock is held");
         let (worked, answered) = self.executor.round(machine);
         if worked || answered {
             sleepers::tell(answered);
@@ -90,7 +90,7 @@ impl Back {
 
     /// Arms the device, which looks have disarmed. Whether the thread, which sleeps, may go on to.
     fn may_sleep(&mut self) -> bool {
-        let machine = self.machine.as_mut().expect("nobody borrows while the lock is held");
+        let machine = self.machine.as_mut().expect("no call borrows while the lock is held");
         let wakes_in_time = match (machine.sleep_max(), self.sleeps_until) {
             (Some(left), Some(until)) => Instant::now() + left >= until,
             (due, _) => due.is_none(),

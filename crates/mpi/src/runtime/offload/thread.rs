@@ -104,7 +104,7 @@ pub(in crate::runtime) fn leave(mut remote: Remote) -> Option<(Machine, UnderWay
         let _ = thread.join();
     }
     let Back { machine, mut executor, .. } = *back::lock().take()?;
-    let mut machine = machine.expect("nobody has borrowed it");
+    let mut machine = machine.expect("no call has borrowed it");
     machine.core.put_off_user_functions(false);
     executor.execute(&mut machine);
     executor.harvest(&mut machine);
@@ -135,7 +135,7 @@ fn run(parker: &Parker, policy: WaitPolicy) {
     let mut wait = policy.start();
     loop {
         let Some(back) = guard.as_mut() else { return };
-        let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
+        let machine = back.machine.as_mut().expect("no call borrows while the lock is held");
         let (worked, answered) = back.executor.round(machine);
         if answered || worked {
             sleepers::tell(answered);
@@ -175,7 +175,7 @@ fn run(parker: &Parker, policy: WaitPolicy) {
 /// Sleeps where arrivals, commands and borrowers wake it.
 fn sleep(mut guard: Locked, parker: &Parker) -> Locked {
     let Some(back) = guard.as_mut() else { return guard };
-    let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
+    let machine = back.machine.as_mut().expect("no call borrows while the lock is held");
     machine.expect_long();
     if machine.device.arm_aside() == Armed::NotYet {
         return guard;
