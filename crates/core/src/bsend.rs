@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 /// each copy up to 64 bytes; bookkeeping lives elsewhere.
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
 
-/// What a buffer is attached to. A message takes the communicator's, else the session's of the communicator,
-/// else the process'.
+/// The object a buffer is attached to. A message takes the communicator's, else the session's of the
+/// communicator, else the process'.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferOwner {
     /// All communicators without a buffer of their own.

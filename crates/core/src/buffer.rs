@@ -38,7 +38,7 @@ pub use strided::{Packed, PackedMut};
 pub enum Piece<'a> {
     /// Real bytes.
     Bytes(&'a [u8]),
-    /// So many bytes without content.
+    /// A number of bytes without content.
     Virtual(usize),
 }
 
@@ -86,7 +86,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// What a packet carries after its header: at most two pieces, so that a range that wraps, or a header part
+/// The payload of a packet after its header: at most two pieces, so that a range that wraps, or a header part
 /// kept elsewhere, needs no copy.
 pub type Payload<'a> = [Piece<'a>; 2];
 
@@ -133,7 +133,7 @@ impl Buffer {
     ///    it, or something is written through it;
     /// 2. no other code writes it, and no other code reads it if it is written through the buffer (MPI-5.0
     ///    §3.7.2: the request owns it until it completes);
-    /// 3. whatever uses it does so on one thread at a time.
+    /// 3. it is used on one thread at a time.
     ///
     /// Where a [`Region`](crate::layout::Region) names bytes with gaps between them, that goes for those
     /// bytes, not the gaps.
@@ -259,7 +259,7 @@ impl Buffer {
     /// Copies the bytes from `offset` on to `into`, as many as that has; nothing if virtual.
     ///
     /// # Panics
-    /// If there are not so many (our bug).
+    /// If there are fewer (our bug).
     #[inline]
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) {
         // SAFETY: the slice is writable over its length.

@@ -193,7 +193,7 @@ enum Slot {
     /// Context of a communicator being made.
     Reserved,
     Live(Communicator),
-    /// Only agreements and what is local still work on it.
+    /// Only agreements and local operations still work on it.
     Revoked(Communicator),
 }
 

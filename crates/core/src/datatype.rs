@@ -20,7 +20,7 @@
 use core::ffi::{c_int, c_long, c_short};
 use core::mem::size_of;
 
-/// What the operations of MPI-5.0 §6.9.2 ask of a type.
+/// Classes of types that the operations of MPI-5.0 §6.9.2 require.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// "C integer".
@@ -46,9 +46,9 @@ pub enum Class {
 /// How one number lies in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
-    /// Two's complement of so many bytes (1, 2, 4, 8 or 16).
+    /// Two's complement, by its number of bytes (1, 2, 4, 8 or 16).
     Signed(u8),
-    /// Unsigned of so many bytes (1, 2, 4, 8 or 16).
+    /// Unsigned, by its number of bytes (1, 2, 4, 8 or 16).
     Unsigned(u8),
     /// IEEE binary16.
     Half,
@@ -152,7 +152,7 @@ const SHORT: Number = Number::Signed(size_of::<c_short>() as u8);
 const AINT: Number = Number::Signed(size_of::<usize>() as u8);
 /// `char` is signed on some targets only.
 const CHAR: Number = if core::ffi::c_char::MIN == 0 { Number::Unsigned(1) } else { Number::Signed(1) };
-/// `wchar_t` is unsigned on Windows and on Arm (AAPCS64, 10.1.1), but for Apple's.
+/// `wchar_t` is unsigned on Windows and on Arm (AAPCS64, 10.1.1), except Apple's.
 const WCHAR: Number = if cfg!(windows) {
     Number::Unsigned(2)
 } else if cfg!(all(any(target_arch = "aarch64", target_arch = "arm"), not(target_vendor = "apple"))) {

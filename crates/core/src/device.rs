@@ -10,10 +10,10 @@
 //!
 //! # Rails that can break
 //!
-//! Shared memory neither breaks nor loses: its packets go out as they are. Where a rail says
+//! Shared memory neither breaks nor loses: its packets go out as they are. If a rail has
 //! [`may_break`](RailCapabilities::may_break), or a peer is reached by more than one rail, the protocols run
-//! the link in *trunk* mode (`link`): they number and acknowledge packets, send again over other rails what
-//! was lost, and judge each rail's health. A device of such rails (TCP, say) keeps to this:
+//! the link in *trunk* mode (`link`): they number and acknowledge packets, send lost ones again over other
+//! rails, and judge each rail's health. A device of such rails (such as TCP) obeys these rules:
 //!
 //! 1. *Candidates.* [`rails_to`](Device::rails_to) names every rail that might reach the peer, fixed for the
 //!    device's life. A rail counts as up until the device reports it down. [`send`](Device::send) on a rail
@@ -165,12 +165,11 @@ pub struct RailCapabilities {
     pub numa_node: Option<u16>,
 }
 
-/// What a short header counts in [`RailCapabilities::packet_bytes_max`], in bytes: as much as that of a
-/// packet of data.
+/// Size of a short header in [`RailCapabilities::packet_bytes_max`], in bytes: that of a packet of data.
 pub const SHORT_HEADER_BYTES: usize = 32;
 
 impl RailCapabilities {
-    /// The longest payload behind a header of so many bytes. Devices lay packets of data out so that the
+    /// The longest payload behind a header of `header_bytes`. Devices lay packets of data out so that the
     /// payload is aligned: a header to [`SHORT_HEADER_BYTES`] counts as that, and a longer one as itself and
     /// the place of a short one.
     pub const fn payload_bytes_max(&self, header_bytes: usize) -> usize {
@@ -227,7 +226,7 @@ impl Gap {
     /// As fast as the rail goes.
     pub const NONE: Self = Self { milli_packets: 0 };
 
-    /// A gap of so many packet times, rounded to a thousandth; a negative one is none.
+    /// A gap of `packet_times`, rounded to a thousandth; a negative one is none.
     pub fn packets(packet_times: f64) -> Self {
         // `as` saturates; `round` is not in `core`.
         Self { milli_packets: (packet_times * 1_000.0 + 0.5) as u32 }
@@ -252,7 +251,7 @@ impl fmt::Display for NotGap {
 impl core::error::Error for NotGap {}
 
 impl Gap {
-    /// A gap of so many packet times, as [`packets`](Self::packets), where that is one.
+    /// A gap of `packet_times`, as [`packets`](Self::packets), if the number is valid.
     ///
     /// # Errors
     /// The number is negative, above a million, or none.
@@ -337,7 +336,7 @@ pub struct Packet<'a> {
     pub payload: Piece<'a>,
 }
 
-/// What a device has to report.
+/// Events of a device.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Event {
     /// A packet; read it with [`Device::packet`], then give it back with [`Device::release`] before polling
@@ -349,7 +348,7 @@ pub enum Event {
     Front(Incoming, usize),
     /// A put or get has ended. `Err`: the rail broke; the memory's content is undefined.
     Completion(Token, Result<(), RailBroken>),
-    /// A rail to a peer broke: what was sent on it and not acknowledged may be lost.
+    /// A rail to a peer broke: unacknowledged packets on it may be lost.
     RailDown(Rail, ProcessId),
     /// A rail to a peer works (again).
     RailUp(Rail, ProcessId),
@@ -452,9 +451,9 @@ pub trait Device {
         let _ = (rail, key);
     }
 
-    /// Writes `local` into a peer's registered memory; what is not inside of a registration is refused, or
-    /// ends with [`RailBroken`], and nothing is moved. A put that is [`Submitted::Done`] or has completed is
-    /// visible to the peer before any packet sent afterwards on the same rail.
+    /// Writes `local` into a peer's registered memory; a put outside of a registration is refused, or ends
+    /// with [`RailBroken`], and moves nothing. A put that is [`Submitted::Done`] or has completed is visible
+    /// to the peer before any packet sent afterwards on the same rail.
     fn put(
         &mut self,
         rail: Rail,

@@ -30,7 +30,7 @@ pub enum Error {
     Comm,
     /// `MPI_ERR_RANK`: not a rank of the communicator or group.
     Rank {
-        /// What was given.
+        /// The value given.
         rank: i64,
         /// The communicator's size.
         size: u32,
@@ -47,7 +47,7 @@ pub enum Error {
     Request,
     /// `MPI_ERR_ROOT`.
     Root {
-        /// What was given.
+        /// The value given.
         root: i64,
         /// The communicator's size.
         size: u32,
@@ -70,7 +70,7 @@ pub enum Error {
     /// The members of a communicator call different collective operations, or with arguments that do not fit
     /// one another: found in check mode.
     Unlike {
-        /// In what they differ.
+        /// The difference.
         what: Difference,
         /// The member that differs.
         rank: Rank,
@@ -115,7 +115,7 @@ pub enum Difference {
     Reduction,
     /// How many bytes all give alike.
     Bytes,
-    /// The types of data of so many bytes.
+    /// The types of the data; the numbers are bytes.
     Types,
     /// How many bytes another expects of this one.
     ExpectedBytes,
@@ -241,6 +241,6 @@ impl Error {
     }
 }
 
-/// What a peer did that no correct peer does.
+/// An error of a peer that no correct peer makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Blame(pub(crate) &'static str);

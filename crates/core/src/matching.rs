@@ -6,7 +6,7 @@
 //! by, in order of arrival; a receive looks at one. So both directions take constant time with any number of
 //! entries, and order is exact: `stamp` counts posts, lists count arrivals.
 //!
-//! Not here: what is done with a match. A posted receive is named by its owner's slot, and its place in the
+//! Not here: the handling of a match. A posted receive is named by its owner's slot, and its place in the
 //! lists has the same number; an unexpected message by any number.
 
 use crate::ids::{ContextId, Rank, Source, Tag, TagSelector};
@@ -14,7 +14,7 @@ use crate::wire::Envelope;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a receive asks for, or a message is found by.
+/// The key of a receive, or the key to find a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     context: ContextId,
@@ -51,7 +51,7 @@ impl Key {
         (self.tag != ANY_TAG).then_some(self.tag)
     }
 
-    /// Whether a message is what is asked for.
+    /// Whether a message matches the key.
     #[inline]
     pub(crate) fn matches(&self, envelope: &Envelope) -> bool {
         self.context == envelope.context
@@ -173,7 +173,7 @@ impl Lists {
     }
 
     /// Drops empty lists (kept until now because the next message usually has the same key) and makes the
-    /// table at least four times as long as what is left.
+    /// table at least four times as long as the rest.
     fn rebuild(&mut self) {
         let old = core::mem::take(&mut self.lists);
         for list in old {

@@ -22,7 +22,7 @@ use crate::survive::{
 use crate::wire::Header;
 use alloc::vec::Vec;
 
-/// What a process does where others have failed.
+/// A process' operations after failures of others.
 pub struct Survivors<'a> {
     pub(crate) own: &'a mut Survival,
     pub(crate) collectives: &'a mut Own,
@@ -81,9 +81,9 @@ impl Survivors<'_> {
         Ok(count)
     }
 
-    /// Revokes a communicator (`MPIX_Comm_revoke`): all that is under way on it, and all that is begun later,
-    /// ends with [`Error::Revoked`], here and at all members; what is being moved ends first. Agreements go
-    /// on. Operations on windows and partitioned messages whose ends have met are none of the communicator's.
+    /// Revokes a communicator (`MPIX_Comm_revoke`): all operations on it, pending and later ones, end with
+    /// [`Error::Revoked`], here and at all members; transfers in progress end first. Agreements go on.
+    /// Operations on windows and partitioned messages whose ends have met are none of the communicator's.
     pub fn revoke(&mut self, comm: CommId) -> Result<(), Error> {
         if !self.is_revoked(comm)? {
             self.revoke_here(comm);

@@ -1,4 +1,4 @@
-//! Packet headers: what they mean ([`Header`]) and how they lie in bytes.
+//! Packet headers: their meaning ([`Header`]) and their wire format.
 //!
 //! ```text
 //! every packet    kind u8 | flags u8 | credits u16 | sequence u32                            8 bytes
@@ -38,7 +38,7 @@ pub struct Prefix {
     pub sequence: u32,
 }
 
-/// What a message is matched by.
+/// The matching key of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Envelope {
     /// The communicator's matching space.

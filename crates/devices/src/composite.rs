@@ -87,7 +87,7 @@ impl Composite {
         is_woken
     }
 
-    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`parker`](Self::parker).
+    /// As [`Device::arm`], for a thread that releases the device and sleeps at [`parker`](Self::parker).
     pub fn arm_aside(&mut self) -> Armed {
         self.arm()
     }

@@ -1,4 +1,4 @@
-//! What a second thread of the runtime needs: a signal to wait for, a fence in all threads at once, and a
+//! Tools for a second thread of the runtime: a signal to wait for, a fence in all threads at once, and a
 //! place to sleep for a device that others hold meanwhile.
 //!
 //! Entry types: [`Signal`], [`Parker`].
@@ -51,7 +51,7 @@ impl Signal {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Sleeps until it happens again after it was `seen` so often, at most `timeout`. May return early.
+    /// Sleeps until its count differs from `seen`, at most `timeout`. May return early.
     pub fn wait(&self, seen: u32, timeout: Option<Duration>) {
         sys::futex_wait(&self.0, seen, timeout);
     }

@@ -175,9 +175,8 @@ type DeleteFunction = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mu
 type CopyFunction =
     unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 
-/// Tells the user's delete function that an attribute of `object` (its handle's bits) goes, and lets go of
-/// the key. A code the function returns is the fault's code; the attribute then stays, so the caller puts it
-/// back.
+/// Calls the user's delete function for an attribute of `object` (its handle's bits), and releases the key. A
+/// code the function returns is the fault's code; the attribute then stays, so the caller puts it back.
 pub(crate) fn delete(object: usize, id: c_int, value: UserPointer) -> Result<(), Fault> {
     let Some(keyval) = keyvals().keyvals.get(&id).copied() else { return Ok(()) };
     if keyval.delete.0 != 0 {

@@ -73,7 +73,7 @@ pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
     }
 }
 
-/// Ends the job with a message that names the function, the object and what was wrong.
+/// Ends the job with a message that names the function, the object and the error.
 fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
     let detail = fault.detail();
     let class = match crate::error::name_of_class(fault.code()) {
@@ -86,9 +86,9 @@ fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
     abort(fault.code(), &message)
 }
 
-/// Whose handler an error goes to in the end, and what that does. An object that does not exist (a bad handle
-/// is the usual error) has no handler, so `MPI_COMM_SELF`'s is taken, and outside of init and finalize the
-/// initial one.
+/// The object whose handler gets an error in the end, and the handler's action. An object that does not exist
+/// (a bad handle is the usual error) has no handler, so `MPI_COMM_SELF`'s is taken, and outside of init and
+/// finalize the initial one.
 ///
 /// Before MPI 4.0 it was `MPI_COMM_WORLD`'s. A program of that time sets that one and not the other; it gets
 /// what it set.

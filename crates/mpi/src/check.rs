@@ -1,7 +1,7 @@
 //! Check mode (`ayatori run --check`, `AYATORI_CHECK=1`): is it on?
 //!
-//! Before a collective operation runs, the members of its communicator compare what they say of it
-//! (`claim.rs`; what is made of it: the core's `coll::compare`). At the end each process says what it leaves
+//! Before a collective operation runs, the members of its communicator compare their claims (`claim.rs`; the
+//! core's `coll::compare` draws the conclusion). At the end each process reports the objects that it leaves
 //! behind (`runtime/left.rs`).
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -303,7 +303,7 @@ pub(crate) fn run(
     if check::is_on() {
         operation = with_claim(comm, operation, &staging)?;
     }
-    // In check mode the others hear of it, too.
+    // In check mode the others get the error, too.
     if operation.overlaps() {
         return Err(ayatori_core::Error::BuffersOverlap.into());
     }

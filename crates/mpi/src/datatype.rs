@@ -1,4 +1,4 @@
-//! Datatypes at this side of the boundary: what a handle means, and what hangs on it (MPI-5.0 §5).
+//! Datatypes at this side of the boundary: the meaning of a handle, and its attached state (MPI-5.0 §5).
 //!
 //! A [`Type`] is how elements lie in memory, what they are made of, and how the program made the type. It is
 //! immutable and shared: an operation under way keeps it, so the program may free the handle at once. A
@@ -44,7 +44,7 @@ pub(crate) fn prepare() {
     }
 }
 
-/// What a datatype is.
+/// A datatype.
 #[derive(Debug)]
 pub(crate) struct Type {
     /// Where the bytes of an element are.
@@ -101,7 +101,7 @@ impl Type {
     }
 }
 
-/// What a handle of a datatype stands for.
+/// The object of a datatype's handle.
 pub(crate) struct Datatype {
     /// The type.
     pub(crate) ty: Arc<Type>,

@@ -131,7 +131,7 @@ impl<H: Handle, T> Table<H, T> {
         self.slots.len().saturating_sub(H::PREDEFINED_COUNT) - self.vacant.len()
     }
 
-    /// The fault of putting so many more objects in, if the table would be full before (a million objects).
+    /// The fault of putting `count` more objects in, if the table would be full before (a million objects).
     pub(crate) fn check_room(&self, count: usize) -> Result<(), Fault> {
         let alive_count = self.slots.len().max(H::PREDEFINED_COUNT) - self.vacant.len();
         if alive_count + count + H::NULL.bits() <= INDEX_MASK + 1 {

@@ -17,7 +17,7 @@ use std::ffi::{c_int, c_void};
 pub(crate) struct Message {
     /// The core's name of it.
     pub(crate) id: MessageId,
-    /// Whose error handler hears of its errors.
+    /// The communicator whose error handler gets its errors.
     pub(crate) comm: MPI_Comm,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn plain(memory: *const c_void, count: MPI_Count, datatype: MPI_Datat
     Some(unsafe { Buffer::from_raw_parts(memory.cast_mut().cast(), bytes) })
 }
 
-/// The memory of one element of a predefined type of so many bytes.
+/// The memory of one element of a predefined type of `bytes`.
 #[inline(always)]
 pub(crate) fn word(memory: *const c_void, bytes: usize) -> Option<Buffer> {
     // SAFETY: as in `elements`.

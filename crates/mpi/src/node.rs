@@ -62,8 +62,8 @@ impl Node {
         }
     }
 
-    /// Takes a room for a communicator that its members know already. `true`: they have to hear of it before
-    /// they use the communicator, whether there was a room or not.
+    /// Takes a room for a communicator that its members know already. `true`: they must learn of it before
+    /// they use the communicator, with or without a room.
     pub(crate) fn claim_made(&self, device: &Shm, comm: &Communicator) -> bool {
         let group = comm.group();
         if !self.is_enabled || group.size() < 2 || comm.is_inter() {

@@ -43,7 +43,7 @@ impl UserOp {
     fn apply(self, input: &[u8], inout: &mut [u8], slots: &Slots, datatype: MPI_Datatype) {
         type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
         type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
-        // A function that counts with int gets long arrays in parts of at most so many elements.
+        // A function that counts with int gets long arrays in parts of at most this many elements.
         let part_count = match (slots.is_array, self.large) {
             (false, _) => 1,
             (true, true) => usize::MAX,

@@ -33,11 +33,11 @@ const CORE: usize = 0b11;
 pub(crate) struct Request {
     /// The operation.
     pub(crate) what: What,
-    /// Whose error handler hears of its errors.
+    /// The communicator whose error handler gets its errors.
     pub(crate) comm: MPI_Comm,
 }
 
-/// What a request stands for.
+/// The operation of a request.
 pub(crate) enum What {
     /// The send of [`SENT`].
     Sent,
@@ -126,7 +126,7 @@ pub(crate) enum Tested {
 pub(crate) struct Remote {
     /// The operation; none while a persistent request is inactive.
     pub(crate) running: Option<Half>,
-    /// What a persistent request does when started.
+    /// The operation that a persistent request starts.
     post: Option<Post>,
     /// Given up: vanishes when it is over.
     pub(crate) is_freed: bool,
@@ -259,7 +259,7 @@ impl Persistent {
 pub(crate) struct Requests {
     /// Requests that are not simply the core's.
     pub(crate) table: Table<MPI_Request, Request>,
-    /// Whose error handler hears of the errors of the core's requests, by their slots.
+    /// The communicators whose error handlers get the errors of the core's requests, by slot.
     core_comms: Vec<MPI_Comm>,
     /// Operations of the engine's thread that have failed.
     failure_count: u64,
@@ -361,8 +361,8 @@ impl Requests {
         core.named(core_name).map(Some).ok_or_else(|| bad(handle, name))
     }
 
-    /// Looks at a request, and ends it if it is over. No progress is made here. Also the communicator whose
-    /// error handler hears of it.
+    /// Looks at a request, and ends it if it is over. No progress is made here. Also returns the communicator
+    /// whose error handler gets its errors.
     #[inline]
     pub(crate) fn test_on_comm(
         &mut self,
@@ -513,7 +513,7 @@ impl Requests {
         engine.own().map_or(0, |machine| machine.core.failure_count()).wrapping_add(self.failure_count)
     }
 
-    /// The communicator whose error handler hears of a request's errors.
+    /// The communicator whose error handler gets a request's errors.
     pub(crate) fn comm_of(&mut self, engine: &mut Engine, handle: MPI_Request) -> MPI_Comm {
         match self.core_id(engine, handle, "request") {
             Ok(Some(id)) => self.core_comms[id.index as usize],
@@ -592,7 +592,7 @@ fn user_result(code: c_int) -> Result<(), Fault> {
     }
 }
 
-/// What a look at a request found.
+/// Result of a look at a request.
 pub(crate) enum Looked {
     /// How it ended, if it has.
     Core(Option<Completion>),

@@ -1,5 +1,5 @@
-//! Sessions (MPI-5.0 §11.3): what is behind a handle. A session gives access to process sets; what is made of
-//! their groups remembers its session for buffered messages alone, and lives until it is freed.
+//! Sessions (MPI-5.0 §11.3): the object of a handle. A session gives access to process sets; objects made of
+//! their groups remember their session for buffered messages only, and live until they are freed.
 
 use crate::abi::{MPI_Errhandler, MPI_Session};
 use crate::fault::Fault;
@@ -28,7 +28,7 @@ impl Session {
         Self { errhandler, info, number: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// What the core calls it.
+    /// The core's name of it.
     pub(crate) fn number(&self) -> SessionNumber {
         self.number
     }
@@ -44,7 +44,7 @@ pub(crate) fn check(session: MPI_Session) -> Result<(), Fault> {
     number(session).map(drop)
 }
 
-/// What the core calls a session.
+/// The core's name of a session.
 pub(crate) fn number(session: MPI_Session) -> Result<SessionNumber, Fault> {
     sessions().get(session, "session").map(Session::number)
 }

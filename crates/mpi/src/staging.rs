@@ -1,7 +1,7 @@
 //! Packed copies for collective operations on data with gaps.
 //!
-//! Schedules work on contiguous memory. What a call passes with gaps goes through a copy: filled before the
-//! operation starts, written back when it is over. Data without gaps is not copied.
+//! Schedules work on contiguous memory. Data with gaps goes through a copy: filled before the operation
+//! starts, written back when it is over. Data without gaps is not copied.
 //!
 //! A function of the user's works on whole elements, so operands of such reductions are copied to an array of
 //! elements instead ([`Staging::operand`]). The array holds nothing but the elements' data, and what lies

@@ -10,7 +10,7 @@ use crate::runtime::engine::Engine;
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::request::{Completion, Posted};
 
-/// What a call has started and waits for: see `Started::finish` in `runtime/wait.rs`.
+/// An operation that a call has started and waits for: see `Started::finish` in `runtime/wait.rs`.
 #[derive(Clone, Copy)]
 pub(crate) enum Started {
     /// It is over.

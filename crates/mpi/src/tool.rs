@@ -1,4 +1,4 @@
-//! What the tool interface shows (MPI-5.0 §15.3): control variables, performance variables, categories, and
+//! Objects of the tool interface (MPI-5.0 §15.3): control variables, performance variables, categories, and
 //! the handles and sessions in use. Usable before the start of MPI and after its end.
 //!
 //! Control variables are the settings that the environment gives; the progress mode can be written, too.

@@ -348,9 +348,9 @@ pub(crate) struct Direct {
 }
 
 impl Win {
-    /// The memory that all members map, and where in it an operation on so many bytes of a member works,
-    /// which may store there (`stores`). `None`: there is no such memory, or something is wrong; ask
-    /// [`target`](Self::target), which takes longer.
+    /// The memory that all members map, and the place in it of an operation on a member's bytes, which may
+    /// store there (`stores`). `None`: there is no such memory, or an argument is wrong;
+    /// [`target`](Self::target), which takes longer, says which.
     #[inline(always)]
     pub(crate) fn shared_part(
         &mut self,
@@ -370,8 +370,8 @@ impl Win {
         Some((self.shared.as_deref()?, part.shared_at + first))
     }
 
-    /// Where the core is to work on so many bytes of a member that lie in a row. `None`: the memory is shared
-    /// by all, or something is wrong.
+    /// Where the core works on contiguous `bytes` of a member. `None`: the memory is shared by all, or an
+    /// argument is wrong.
     #[inline(always)]
     pub(crate) fn row(&mut self, rank: c_int, disp: MPI_Aint, bytes: usize) -> Option<(WindowId, Rank, i64)> {
         let rank = Rank::try_from(rank).ok()?;
@@ -478,8 +478,8 @@ impl Win {
         }
     }
 
-    /// The process whose memory an operation on so many bytes works at, and their address there. `None`: the
-    /// memory is not accessible so, the target is this process, or an argument is wrong.
+    /// The process whose memory an operation on `bytes` accesses, and their address there. `None`: the memory
+    /// is not accessible so, the target is this process, or an argument is wrong.
     pub(crate) fn address_part(
         &mut self,
         rank: c_int,

@@ -51,7 +51,8 @@ impl Accumulator {
     }
 
     /// Where to receive the other operand, which belongs to the `lower` ranks or to higher ones. May copy;
-    /// what was [`current`](Self::current) before the call stays intact until [`combine`](Self::combine).
+    /// the buffer that was [`current`](Self::current) before the call stays intact until
+    /// [`combine`](Self::combine).
     pub(super) fn target(&mut self, builder: &mut Builder, lower: bool) -> Buffer {
         if self.at == At::Send && lower && !self.commutative {
             // The lower operand must be the left one, so ours is overwritten: not in the send buffer.
@@ -63,7 +64,7 @@ impl Accumulator {
         self.buffer(builder, self.other)
     }
 
-    /// Combines with what has been received into the [`target`](Self::target).
+    /// Combines with the operand received in the [`target`](Self::target).
     pub(super) fn combine(&mut self, builder: &mut Builder, lower: bool) {
         let (mine, theirs) = (self.buffer(builder, self.at), self.buffer(builder, self.other));
         let into_mine = if self.commutative { self.at == At::Result } else { lower };

@@ -1,4 +1,4 @@
-//! Collective operations of inter-communicators (MPI-5.0 §6.2.3): each group gives the other what it has.
+//! Collective operations of inter-communicators (MPI-5.0 §6.2.3): each group gives its data to the other.
 //!
 //! A schedule here runs among the members of both groups, numbered as [`Across`] says. Inside a group it
 //! appends the schedule of the intra-communicator with its ranks translated. A reduction is thus one in its
@@ -23,7 +23,8 @@ pub enum Part {
     Remote(Rank),
 }
 
-/// Chooses an algorithm: of an operation among so many processes, the length, whether the reduction commutes.
+/// Chooses an algorithm from the operation, the number of processes, the length, and whether the reduction
+/// commutes.
 pub type Choose<'a> = &'a mut dyn FnMut(Collective, u32, usize, bool) -> Choice;
 
 impl Across {

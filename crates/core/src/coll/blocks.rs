@@ -67,7 +67,7 @@ impl Blocks<'_> {
 pub enum Counts<'a> {
     /// All the same.
     Uniform(usize),
-    /// So many for each rank.
+    /// Bytes per rank.
     Each(&'a [usize]),
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Difference, Error};
 use crate::ids::Rank;
 use alloc::vec::Vec;
 
-/// How much data, and of which types.
+/// Amount and types of data.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Amount {
     /// Bytes of the packed stream.
@@ -16,7 +16,7 @@ pub struct Amount {
     pub types: u64,
 }
 
-/// What a process says of a collective operation that it begins.
+/// A process' claim about a collective operation that it begins.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Which operation.
@@ -64,19 +64,19 @@ const CLAIM_BYTES: usize = 4 + 4 + 4 + 4 + 2 * AMOUNT_BYTES;
 const AMOUNT_BYTES: usize = 16;
 /// Bytes of what a member has found: which difference (or none), rank, both values.
 const FINDING_BYTES: usize = 4 + 4 + 8 + 8;
-/// What a claim has, in its second byte.
+/// Flags in a claim's second byte.
 const HAS_ROOT: u8 = 1;
 const HAS_COMMON: u8 = 2;
 const HAS_OWN: u8 = 4;
 const HAS_FAILED: u8 = 8;
 
-/// A collective operation whose members compare what they say of it.
+/// A collective operation whose members compare their claims.
 pub(crate) struct Comparing {
     pub(crate) stage: Stage,
     claim: Claim,
     /// The difference that this process found, before the members exchange findings.
     found: Option<Finding>,
-    /// What the stage's messages work in.
+    /// Memory of the stage's messages.
     pub(crate) memory: Scratch,
     /// The operation itself, or why there is none.
     pub(crate) next: Result<Schedule, Error>,
@@ -99,7 +99,7 @@ impl Comparing {
         Self { stage: Stage::Claims, claim, found: None, memory: Scratch::new(0), next, at }
     }
 
-    /// What the operation is that is being compared.
+    /// The operation being compared.
     pub(crate) fn label(&self) -> Option<Label> {
         self.next.as_ref().ok()?.label()
     }
@@ -292,7 +292,7 @@ fn number64(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Whether some members expect of others what these alone know: then all have to hear what was found.
+/// Whether only some members know what they expect of others: then all must learn the findings.
 fn has_expectations(collective: Collective) -> bool {
     use Collective::{Allgatherv, Alltoallv, Gatherv, Scatterv};
     matches!(collective, Gatherv | Scatterv | Allgatherv | Alltoallv)

@@ -92,7 +92,7 @@ impl Schedule {
         }
     }
 
-    /// Issues what is ready, and what becomes ready by that.
+    /// Issues all ready steps, and those that become ready by that.
     pub fn advance(&mut self, transport: &mut impl Transport) -> Status {
         while self.state.failed.is_none() {
             if self.state.first_ready != NONE {
@@ -191,7 +191,7 @@ impl Schedule {
             if edge.on_issue == on_issue {
                 let waiting = &mut self.steps[edge.to as usize];
                 waiting.pending -= 1;
-                // What the cursor has yet to come to, it will find ready.
+                // The cursor will find later steps ready.
                 if waiting.pending == 0 && edge.to < self.state.cursor {
                     self.make_ready(edge.to);
                 }

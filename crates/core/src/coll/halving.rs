@@ -97,7 +97,7 @@ impl Halving<'_> {
         }
     }
 
-    /// Adds the peer's operand for the kept blocks, and waits for what was sent.
+    /// Adds the peer's operand for the kept blocks, and waits for the sends.
     fn receive_and_add(
         &mut self,
         builder: &mut Builder,

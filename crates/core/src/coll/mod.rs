@@ -60,7 +60,7 @@ use crate::error::Error;
 use crate::ids::Rank;
 use crate::op::Reducer;
 
-/// What a collective operation is, as far as members must agree.
+/// Identity of a collective operation, as far as members must agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label {
     /// Which.

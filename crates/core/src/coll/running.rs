@@ -74,7 +74,7 @@ impl Running {
 pub(crate) enum Then {
     /// A communicator comes of it.
     Make(Box<Making>),
-    /// What the members said of the operation is compared; it runs if they agree.
+    /// Compares the members' claims; the operation runs if they agree.
     Compare(Box<Comparing>),
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Making {
 
 /// How the members of a communicator that is being made learn of it.
 pub(crate) enum How {
-    /// The context arrives by broadcast: all else is known.
+    /// The context arrives by broadcast: everything else is known.
     Named(Communicator),
     /// Colors, keys and contexts arrive by allgather.
     Split { parent: Communicator, color: Option<u32> },
@@ -126,7 +126,7 @@ pub(crate) enum Stage {
     TellingMembers,
 }
 
-/// What a process knows of the other group of an inter-communicator that is being made.
+/// A process' knowledge of the other group of an inter-communicator being made.
 #[derive(Clone, Default)]
 pub(crate) struct Found {
     pub(crate) context: u64,

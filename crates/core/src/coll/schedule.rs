@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StepId(pub u32);
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     /// Sends the buffer to a rank.
@@ -150,7 +150,7 @@ pub struct Pool {
 impl Pool {
     /// How many schedules are kept: as many as a program usually has under way at once.
     const SPARE_MAX: usize = 16;
-    /// A schedule keeps at most so much scratch memory while it waits for reuse, in bytes.
+    /// Maximum scratch memory that a schedule keeps while it waits for reuse, in bytes.
     const KEPT_SCRATCH_BYTES_MAX: usize = 4 << 20;
 
     /// Takes back a schedule's memory. One that is still running is dropped instead.

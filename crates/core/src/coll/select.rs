@@ -1,5 +1,5 @@
-//! Which algorithm a collective takes, and why: a pure function of the operation, the length, the number of
-//! processes and what the fabric can do.
+//! Choice of a collective's algorithm, with its reason: a pure function of the operation, the length, the
+//! number of processes and the fabric's capabilities.
 //!
 //! Each algorithm says what it costs in terms of the Hockney model (rounds, bytes, bytes reduced, bytes
 //! copied on the longest path; Thakur, Rabenseifner, Gropp 2005) and in work for all processes together,
@@ -121,7 +121,7 @@ impl Collective {
         }
     }
 
-    /// What the length of a question means.
+    /// Meaning of a question's length.
     const fn unit(self) -> &'static str {
         match self {
             Self::Gather
@@ -237,7 +237,7 @@ pub struct Question {
     pub commutative: bool,
 }
 
-/// What the fabric between the processes can do, as far as the choice depends on it. The same at all
+/// Capabilities of the fabric between the processes, as far as the choice depends on them. The same at all
 /// processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fabric {

@@ -1,6 +1,6 @@
-//! Collective operations of ranks on one host directly in shared memory, without messages: which run so, and
-//! how their data are cut. What the steps are stands in the device (`devices::shm::collectives`); the
-//! simulator models the same steps. One place for both and for `ayatori info --explain`.
+//! Collective operations of ranks on one host directly in shared memory, without messages: which operations
+//! run so, and how their data are cut. The device has the steps (`devices::shm::collectives`); the simulator
+//! models the same steps. This module serves both and `ayatori info --explain`.
 
 use super::select::Question;
 use super::{Collective, Fabric};
@@ -18,11 +18,11 @@ pub const EXCHANGE_RANKS_MAX: u32 = 16;
 /// Most bytes that each member of an exchange gives.
 pub const EXCHANGE_BYTES_MAX: usize = 2 << 10;
 
-/// Operations in which all wait for all are an *exchange* where each of `size` members gives at most so many
-/// bytes: each posts its data beside a number of its own, sees the numbers of all others, and reads and folds
-/// what it needs. That is the way of one cache line; to arrive at a counter, be the last, release and read
-/// takes several, one after the other. `None`: never. Where ranks share CPUs a member that folds for all
-/// costs less than all that do.
+/// Maximum bytes per member for which operations in which all wait for all are an *exchange*: each of `size`
+/// members posts its data beside a number of its own, sees the numbers of all others, and reads and folds the
+/// data it needs. That takes one cache-line transfer; arrival at a counter, release and read take several,
+/// one after the other. `None`: never. If ranks share CPUs, one member that folds for all costs less than all
+/// folding.
 pub fn exchange_bytes_max(size: u32, occupancy: Occupancy) -> Option<usize> {
     let has_cpus = size == 2 || !occupancy.is_oversubscribed();
     (has_cpus && size <= EXCHANGE_RANKS_MAX).then_some(EXCHANGE_BYTES_MAX)

@@ -1,4 +1,5 @@
-//! Check mode: the members of a communicator compare what they say of a collective operation before it runs.
+//! Check mode: the members of a communicator compare their claims about a collective operation before it
+//! runs.
 //!
 //! Arguments that the standard requires to match may not differ (MPI-5.0 §6.1), but a library need not detect
 //! it: such a call hangs, truncates data or succeeds by chance. Here each operation begins with an allgather
@@ -23,8 +24,8 @@ use alloc::boxed::Box;
 
 impl Collectives<'_> {
     /// As [`start`](Self::start), or with `id` [`start_reserved`](Self::start_reserved), after the members
-    /// have compared what they say of the operation. Where they differ it does not run, and ends at all of
-    /// them with [`Error::Unlike`]. A member that has no schedule takes part nevertheless, with the reason.
+    /// have compared their claims. If they differ the operation does not run, and ends at all of them with
+    /// [`Error::Unlike`]. A member that has no schedule takes part nevertheless, with the reason.
     ///
     /// All members do this, or none. For intracommunicators only.
     ///
@@ -73,7 +74,7 @@ impl Collectives<'_> {
         Ok((schedule, comparing))
     }
 
-    /// A stage is over: the next one, the operation itself, or what was found.
+    /// A stage is over: starts the next one or the operation, or returns the difference found.
     pub(super) fn finish_comparing(
         &mut self,
         mut comparing: Box<Comparing>,

@@ -7,9 +7,8 @@
 //!
 //! The leaders greet each other: each says which context it would name, how large its group is, and whether
 //! the group has lost a member. The leader with the lower process id is the first, and its context is taken.
-//! Then they exchange the members of their groups, and each broadcasts in its group what it has learned.
-//! Whatever fails between the leaders is broadcast, too, so that no group waits for a leader that has given
-//! up.
+//! Then they exchange the members of their groups, and each broadcasts the result in its group. A failure
+//! between the leaders is broadcast, too, so that no group waits for a leader that has given up.
 //!
 //! The messages of the leaders have a tag of their own in the collective context of the communicator that
 //! they share, and name their senders by process. So several meetings, also of the same leaders with other
@@ -310,7 +309,7 @@ impl Meeting {
         failure.map_or(well, Greeting::failing).to_bytes()
     }
 
-    /// What the other leader said.
+    /// Handles the other leader's greeting.
     fn hear_greeting(&mut self, memory: &mut Scratch) {
         let Some(pair) = &self.pair else { return };
         let heard = memory.buffer(2 * GREETING_BYTES).part(GREETING_BYTES, GREETING_BYTES);
@@ -340,7 +339,7 @@ impl Meeting {
         }
     }
 
-    /// What the leader says to its group.
+    /// The leader's message to its group.
     fn told(&self) -> Vec<u8> {
         let Found { context, is_first, remote_size, failure, .. } = self.found;
         let well = Greeting { result: WELL, number: remote_size, context, is_first };

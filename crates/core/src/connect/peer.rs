@@ -1,4 +1,4 @@
-//! The rails to one peer: what is known about each, and what is decided.
+//! The rails to one peer: the state of each, and the decisions.
 //!
 //! ```text
 //!           want                   connected, Welcome
@@ -23,14 +23,14 @@ const BACK_OFF_MAX: Duration = Duration::from_ms(800);
 const BACK_OFF_NEVER_UP_MAX: Duration = Duration::from_s(15);
 /// A rail that has not come up by then is reported down.
 pub(super) const PATIENCE: Duration = Duration::from_s(1);
-/// A peer that was there and whose ports refuse so often in a row is gone.
+/// A peer that was connected before is gone after its ports have refused this often in a row.
 const REFUSALS_MAX: u32 = 2;
-/// So is one that never was there and of which every address refuses so often in a row, for some five seconds
-/// with the pauses between: a process listens before its card is published, but there is no haste, and an
-/// address may be another host's, too.
+/// The same for a peer that was never connected, for every address: some five seconds with the pauses
+/// between. A process listens before its card is published, but an address may also be another host's, and
+/// there is time.
 const REFUSALS_NEVER_UP_MAX: u32 = 9;
 
-/// What a caller claims, and has proved to be entitled to claim.
+/// A caller's claim, which it has proved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// The process that claims it.
@@ -184,7 +184,7 @@ impl Peer {
         self.slots.iter().any(|slot| matches!(slot.state, State::Up(_)))
     }
 
-    /// Whether no connection ever stood, and all that can be tried is refused again and again.
+    /// Whether no connection was ever up, and every attempt has been refused repeatedly.
     fn is_refused_everywhere(&self) -> bool {
         let is_refused = |slot: &Slot| {
             let tries_max = REFUSALS_NEVER_UP_MAX.saturating_mul(slot.candidates.len() as u32);
@@ -222,8 +222,8 @@ impl Peer {
             || others.filter(up).any(|other| other.interface == interface)
     }
 
-    /// The candidate to dial for a slot whose time has come, and its interface. `None`: nothing is free to
-    /// try for now.
+    /// The candidate to dial for a slot whose time has come, and its interface. `None`: no candidate is free
+    /// for now.
     pub(super) fn take_due(&mut self, slot: usize, now: Instant) -> Option<(usize, u8)> {
         if self.is_over || !matches!(self.slots[slot].state, State::Waiting(at) if at <= now) {
             return None;
@@ -308,7 +308,7 @@ impl Peer {
     pub(super) fn on_up(&mut self, slot: usize, partner: u8, epoch: u32) -> Rail {
         self.is_only_awaited = false;
         let this = &mut self.slots[slot];
-        // From now on this is what is tried first.
+        // This candidate is tried first from now on.
         if let Some(place) = this.candidates.iter().position(|&candidate| candidate == partner)
             && this.candidates[this.next] != partner
         {

@@ -1,5 +1,5 @@
-//! What the rails of shipping devices can do, as functions of what they are made of: the devices report just
-//! this, and so does a simulated NIC that stands for one.
+//! Capabilities of the rails of shipping devices, as functions of their parameters: the devices report these,
+//! and so does a simulated NIC that models one.
 
 use super::{HEADER_BYTES_MAX, Pacing, RailCapabilities, SHORT_HEADER_BYTES};
 
@@ -15,7 +15,7 @@ pub const TCP_UNSENT_BYTES_MAX: u32 = 256 << 10;
 
 /// Headers of IPv4 and of TCP with timestamps.
 const SEGMENT_HEADERS_BYTES: usize = 20 + 32;
-/// What the kernel hands to an interface at a time: 64 KiB less its own headers (`MAX_TCP_HEADER`).
+/// Bytes that the kernel hands to an interface at a time: 64 KiB less its own headers (`MAX_TCP_HEADER`).
 const BURST_BYTES_MAX: usize = 65_215;
 
 /// TCP: the longest packet whose frame leaves as whole segments in one burst. A frame a little longer would
@@ -66,10 +66,10 @@ pub fn tcp(
 /// Shared memory: the longest message that is sent at once.
 const SHM_EAGER_BYTES_MAX: usize = 32 << 10;
 
-/// Shared memory: from here on the kernel copies once what its sender does not wait for. Two copies side by
-/// side through bulk lines can take less time still (2 CPUs, ping-pong with one buffer a rank, µs one way,
-/// ring / kernel: 256 KiB 23 / 31, 512 KiB 40 / 64, 1 MiB 79 / 140, 4 MiB 384 / 560), but time of both sides,
-/// which a caller that waits can spare.
+/// Shared memory: from this length on the kernel makes the single copy of a message that no sender waits for.
+/// Two copies side by side through bulk lines can take less time still (2 CPUs, ping-pong with one buffer a
+/// rank, µs one way, ring / kernel: 256 KiB 23 / 31, 512 KiB 40 / 64, 1 MiB 79 / 140, 4 MiB 384 / 560), but
+/// time of both sides, which a caller that waits can spare.
 const SHM_KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
 
 /// Shared memory's one rail. `slot_bytes` and `payload_bytes_max`: what a slot and the bulk lines of a ring

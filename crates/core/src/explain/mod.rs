@@ -1,7 +1,7 @@
-//! What a process waits for, as plain data: what `ayatori why` is made of.
+//! What a process waits for, as plain data: the input of `ayatori why`.
 //!
-//! [`Process::explain`](crate::Process::explain) tells what a process has: communicators, posted receives,
-//! unexpected messages, links. [`Process::need`](crate::Process::need) tells what a request needs to end. The
+//! [`Process::explain`](crate::Process::explain) reports a process' state: communicators, posted receives,
+//! unexpected messages, links. [`Process::need`](crate::Process::need) reports the needs of a request. The
 //! runtime adds which call of the user waits for which requests, and passes all of it on as a [`Snapshot`].
 //! The snapshots of all processes show which process waits for which. Nothing here costs anything before a
 //! query.
@@ -59,7 +59,7 @@ impl<T> Listed<T> {
 }
 
 plain_struct! {
-    /// What a process has, when it was asked.
+    /// State of a process at the time of the inquiry.
     #[derive(Clone, PartialEq, Eq, Default, Debug)]
     pub struct Explanation {
         /// Its index in the job.
@@ -78,8 +78,8 @@ plain_struct! {
         pub held: Vec<HeldLock>,
     }
 
-    /// A rail that works and carries less than half of what another one to the same peer does, each measured
-    /// by what it says.
+    /// A rail that works and carries less than half of another one to the same peer, each relative to its
+    /// stated rate.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct SlowRail {
         /// The peer.

@@ -379,9 +379,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// `count` elements. `memory` is what they reach over ([`Layout::span`]), from the lowest byte with data
-    /// on, and the contract of [`Buffer::from_raw_parts`] holds for the bytes with data only. It may be
-    /// virtual.
+    /// `count` elements. `memory` is their span ([`Layout::span`]), from the lowest byte with data on, and
+    /// the contract of [`Buffer::from_raw_parts`] holds for the bytes with data only. It may be virtual.
     ///
     /// # Errors
     /// [`Error::Count`] if the elements do not fit into an address space, [`Error::Argument`] if `memory` has

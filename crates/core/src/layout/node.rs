@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 /// How bytes lie in memory, in the order of the packed stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Node {
-    /// So many bytes in a row.
+    /// Contiguous bytes.
     Bytes(usize),
     /// The same again and again.
     Repeat {
@@ -59,7 +59,7 @@ pub(super) struct Part {
 /// A node and where it lies.
 pub(super) type Placed = (isize, Node);
 
-/// What a walk calls for each run of blocks.
+/// The callback of a walk for each run of blocks.
 pub(super) trait Visitor {
     /// `count` blocks of `len` bytes: at `memory` and every `memory_stride` from there, at `packed` and every
     /// `packed_stride` in the packed bytes.
@@ -71,10 +71,9 @@ pub(super) trait Visitor {
     fn blocks(&mut self, origin: isize, blocks: &[Block], packed: usize);
 }
 
-/// Repetitions that are handled part by part touch about so many bytes at a time: half of a first-level
-/// cache.
+/// Bytes that repetitions handled part by part touch at a time, about: half of a first-level cache.
 const TILE_BYTES: usize = 16 * 1024;
-/// And at least so many repetitions, or a loop would not be worth its start.
+/// Minimum number of repetitions at a time, so that a loop is worth its start.
 const TILE_COUNT_MIN: usize = 8;
 
 impl Node {

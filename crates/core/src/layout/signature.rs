@@ -124,7 +124,7 @@ impl Signature {
         }
     }
 
-    /// How many bytes the first `elements` basic elements take. There are at least so many.
+    /// Bytes of the first `elements` basic elements. There are at least that many elements.
     pub fn bytes_of(&self, elements: usize) -> usize {
         match &self.of {
             _ if elements == 0 => 0,
@@ -161,7 +161,7 @@ impl Signature {
         }
     }
 
-    /// Runs `f(datatype, count)` for all of it in order: so many of a predefined type, one after the other.
+    /// Runs `f(datatype, count)` for all of it in order, with runs of one predefined type.
     ///
     /// # Errors
     /// The first of `f`'s.
@@ -203,7 +203,7 @@ impl Polynomial {
         Self { value, power: Self::multiply(self.power, next.power) }
     }
 
-    /// So many times, by doubling.
+    /// Repeats it `count` times, by doubling.
     fn repeat(self, mut count: usize) -> Self {
         let (mut all, mut doubled) = (Self::NOTHING, self);
         while count > 0 {

@@ -28,7 +28,7 @@ pub(super) struct Announcements {
     /// The peer's that wait unmatched here.
     unmatched: u32,
     held_back: VecDeque<Outgoing>,
-    /// What the link's `eager_bytes_end` is when nothing is held back.
+    /// The link's `eager_bytes_end` while nothing is held back.
     eager_bytes_end: usize,
 }
 

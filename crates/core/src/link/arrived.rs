@@ -1,4 +1,4 @@
-//! Which packets of one rail have arrived, and what acknowledgement is owed for them.
+//! The packets of one rail that have arrived, and the acknowledgement owed for them.
 
 use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Ack, Seen};

@@ -8,7 +8,7 @@ use crate::time::Duration;
 pub struct TrunkConfig {
     /// How data is spread over rails.
     pub policy: Policy,
-    /// A rail that acknowledges nothing for so long, while the peer is known to be awake, is taken out.
+    /// A rail without acknowledgements for this time, while the peer is known to be awake, is taken out.
     pub silence: Duration,
     /// How often a silent rail is tried.
     pub probe_interval: Duration,

@@ -1,4 +1,4 @@
-//! Whether a rail works: what was seen, judged.
+//! Judgement of a rail's health from the evidence.
 //!
 //! ```text
 //!            nothing acknowledged for `silence`, and the peer is known to be awake
@@ -35,7 +35,7 @@ pub enum Health {
 /// Evidence about a rail when it is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// Since when something is under way and nothing was acknowledged.
+    /// Start of the time with packets in flight and without acknowledgements.
     pub(super) waiting_since: Instant,
     /// When anything last came from the peer by another rail that was asked meanwhile.
     pub(super) others_heard_at: Option<Instant>,

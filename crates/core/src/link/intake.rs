@@ -1,4 +1,4 @@
-//! Packets that arrive by a link, up to what they mean.
+//! Packets that arrive by a link, up to their meaning.
 
 use super::{LinkEvent, LinkIndex, Links};
 use crate::buffer::{Payload, Piece, payload_len};
@@ -9,7 +9,7 @@ use crate::wire::trunk::{self, Body, TrunkHeader};
 use crate::wire::{self, Header, Prefix};
 use alloc::vec::Vec;
 
-/// What a packet turned out to be.
+/// Kind of a received packet.
 pub(crate) enum Received<'a> {
     /// A packet of `wire` whose turn it is. [`Links::next_held`] may have those that follow it.
     Packet(Packet<'a>),
@@ -31,14 +31,14 @@ pub(crate) struct UnitsReceived {
     pub(crate) unit_bytes_min: u32,
 }
 
-/// How much a packet carries, or says is in place.
+/// Data that a packet carries, or reports to be in place.
 #[derive(Clone, Copy)]
 pub(crate) enum Carrying {
     Bytes(u64),
     Units(u32),
 }
 
-/// The front of a packet: what its payload, which is still on its way, will mean.
+/// The front of a packet: the meaning of its payload, which has not arrived yet.
 pub(crate) enum Front {
     Packet(Prefix, Header),
     /// To be passed to [`Links::on_front`] once its payload is in place.
@@ -133,7 +133,7 @@ impl Links {
         }
     }
 
-    /// What a packet brought has been handled: acknowledges it, if that is due.
+    /// A packet's content has been handled: acknowledges it, if that is due.
     #[inline]
     pub(crate) fn handled(&mut self, index: LinkIndex) {
         let now = self.clock.now();
@@ -150,8 +150,8 @@ impl Links {
         }
     }
 
-    /// What the front of a packet says, if its payload may be taken to its place before all of it has come:
-    /// it is the next in turn, or needs no turn and is taken there by no other rail.
+    /// Reads the front of a packet whose payload may go to its place before all of it has arrived: the packet
+    /// is the next in turn, or needs no turn and no other rail brings the same data.
     pub(crate) fn front(
         &self,
         index: LinkIndex,

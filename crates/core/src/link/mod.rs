@@ -202,7 +202,7 @@ impl Link {
         self.credits -= cells_of(length_bytes);
     }
 
-    /// What the next packet begins with; takes the owed credit along.
+    /// The prefix of the next packet; it carries the owed credit.
     #[inline]
     fn next_prefix(&mut self) -> Prefix {
         let credits = self.owed.min(u32::from(u16::MAX));
@@ -380,7 +380,7 @@ pub(crate) struct Links {
     clock: upkeep::Clock,
     /// Whether nothing goes over some link any more.
     have_failed: bool,
-    /// Memory to pack what is not contiguous.
+    /// Memory to pack data that is not contiguous.
     packed: Vec<u8>,
 }
 
@@ -515,7 +515,7 @@ impl Links {
         self.links.iter()
     }
 
-    /// Whether there is anything to send, or something to be looked after.
+    /// Whether there is anything to send or to check.
     #[inline]
     pub(crate) fn has_output(&self) -> bool {
         !self.listed.is_empty() | self.clock.is_check_due()
@@ -622,7 +622,7 @@ impl Links {
         worked
     }
 
-    /// Whether anything was taken, and whether nothing is left.
+    /// Returns whether the device took anything, and whether nothing is left.
     fn flush_link<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
         let now = self.clock.now();
         let (mut took, all) = self.flush_trunk(device, index);

@@ -1,4 +1,4 @@
-//! One rail to one peer: what is under way on it, what was acknowledged or lost, how fast it is.
+//! One rail to one peer: packets in flight, acknowledged and lost ones, and its rate.
 
 use super::Run;
 use super::arrived::Arrived;
@@ -58,7 +58,7 @@ pub(super) struct RailState {
     ordered: bool,
     latency: Duration,
     said_bytes_per_s: u64,
-    /// What the device holds of it beyond what is on its way.
+    /// Bytes that the device queues beyond those in flight.
     queue_bytes: u64,
     next_number: u32,
     sent: VecDeque<Sent>,
@@ -69,7 +69,8 @@ pub(super) struct RailState {
     operation_count: u32,
     operation_bytes: u64,
     pub(super) rate: RateMeter,
-    /// Since when something is under way and nothing was acknowledged; meaningful while something is.
+    /// Start of the time with packets in flight and without acknowledgements; valid while packets are in
+    /// flight.
     waiting_since: Instant,
     /// When anything last came by it.
     pub(super) heard_at: Option<Instant>,
@@ -94,7 +95,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Whether it carries less of what it says than another does, that times `factor`.
+    /// Whether its share of its stated rate, times `factor`, is less than the other rail's.
     pub(super) fn is_behind(&self, other: &Self, factor: u128) -> bool {
         let times = |a: u64, b: u64| u128::from(a) * u128::from(b);
         times(self.bytes_per_s, other.said_bytes_per_s).saturating_mul(factor)
@@ -142,7 +143,7 @@ impl RailState {
         self.next_number
     }
 
-    /// What the policy sees.
+    /// The rail's state for the policy.
     pub(super) fn view(&self, piece_bytes: u64) -> View {
         let rate = self.rate.bytes_per_s();
         let round_ps = self.rate.rtt_min().0.saturating_add(DEPTH.0);
@@ -228,7 +229,7 @@ impl RailState {
                 }
                 settle(sent.carried, true);
             } else if self.ordered || below > REORDER_PACKETS || sent.carried == Carried::Probe {
-                // A question that a later packet has answered is not waited for, whatever became of it.
+                // A probe that a later packet has answered is not awaited, even if it was lost.
                 sent.settled = true;
                 self.outstanding_bytes -= sent.bytes;
                 settle(sent.carried, false);

@@ -1,14 +1,14 @@
-//! How fast a rail completes what it is given: a measurement, not a promise.
+//! Rate at which a rail completes its data: a measurement, not a promise.
 //!
-//! The time between two acknowledgements is what the rail took for the bytes of the second, if those were
-//! already under way when the first came: then the rail had no pause. Such bytes and times are summed over
-//! the last [`MEMORY`] of busy time; their quotient is the rate. So acknowledgements that come late and in
-//! heaps do no harm, and an idle rail is not taken for a slow one.
+//! The time between two acknowledgements is the time of the bytes of the second, if those were already in
+//! flight when the first came: then the rail had no pause. Such bytes and times are summed over the last
+//! [`MEMORY`] of busy time; their quotient is the rate. So late and batched acknowledgements do no harm, and
+//! an idle rail does not count as slow.
 //!
-//! A rail that was measured slow, or whose round trips were long, gets no data any more where the others are
-//! done sooner with all of it. So it is not measured again, whatever the reason was: this process had no CPU
-//! for a while, say. So while the others work it is taken for faster and faster, and for nearer and nearer,
-//! until it gets something, and that alone says how fast and how far it is.
+//! A rail that was measured slow, or whose round trips were long, gets no data any more if the others finish
+//! all of it sooner. Then it is not measured again, even if the cause was temporary (this process had no CPU
+//! for a while). So while the others work, its assumed rate rises and its assumed latency falls until it gets
+//! data, and only that data then determines both.
 
 use crate::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ const MEMORY: Duration = Duration::from_ms(40);
 /// Least busy time after which the quotient is trusted.
 const BELIEVED: Duration = Duration::from_us(500);
 
-/// So many bytes without a pause say how fast a rail is.
+/// Bytes without a pause that suffice to measure a rail's rate.
 pub(super) const RUN_BYTES: u64 = 16 << 10;
 
 /// Busy time of other rails in which a rail was not measured: after that its rate is taken for twice as high,
 /// its round trip for half as long.
 const DOUBTED_AFTER: Duration = Duration::from_ms(500);
 
-/// An operation of so many bytes takes much longer than its latency.
+/// An operation of at least this many bytes takes much longer than its latency.
 const LONG_BYTES: u64 = 64 << 10;
 
 /// Operations end together when less than this part of an operation's time is between them.
@@ -83,8 +83,8 @@ impl RateMeter {
         (self.run_bytes, self.run) = (0, Duration::ZERO);
     }
 
-    /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together. On a doubted rail the
-    /// first ones after a pause count, too, with their latency.
+    /// `bytes`, the latest of them sent at `sent_at`, are acknowledged together. On a doubted rail the first
+    /// ones after a pause count, too, with their latency.
     pub(super) fn on_acknowledged(&mut self, bytes: u64, sent_at: Instant, now: Instant) {
         if sent_at < self.last_at || self.is_doubted {
             self.add_to_run(bytes, now.since(self.last_at.max(sent_at)));
@@ -118,7 +118,7 @@ impl RateMeter {
         core::mem::replace(&mut self.untold, Duration::ZERO)
     }
 
-    /// Another rail was busy for so long.
+    /// Another rail was busy for `time`.
     pub(super) fn on_others_busy(&mut self, time: Duration) {
         let (is_slow, is_late) = (self.bytes_per_s < self.said_bytes_per_s, self.rtt_min > self.said_rtt);
         if !is_slow && !is_late {
@@ -134,14 +134,14 @@ impl RateMeter {
             self.bytes_per_s = self.bytes_per_s.saturating_mul(2).min(self.said_bytes_per_s);
         } else {
             self.rtt_min = Duration((self.rtt_min.0 / 2).max(self.said_rtt.0));
-            // Whatever the next one takes counts.
+            // The time of the next one counts.
             self.has_rtt = false;
         }
     }
 
-    /// A put or get of so many bytes, begun at `sent_at`, has ended, and `is_last`: no other is under way.
-    /// A NIC may carry several side by side, so that all end together: without the time of the first, the
-    /// others would seem to take none; and nothing is concluded before all of them are counted.
+    /// A put or get of `bytes`, begun at `sent_at`, has ended; `is_last`: no other is under way. A NIC may
+    /// carry several side by side, so that all end together: without the time of the first, the others would
+    /// seem to take none; and no rate is computed before all of them are counted.
     pub(super) fn on_operation_end(&mut self, bytes: u64, sent_at: Instant, is_last: bool, now: Instant) {
         if now.since(self.last_at).0 > now.since(sent_at).0 / TOGETHER {
             self.conclude();

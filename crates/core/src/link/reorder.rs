@@ -17,7 +17,7 @@ const HELD_BYTES_MAX: usize = 2 * super::stream::STREAM_BYTES_MAX;
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
-    /// So many more bytes exist as a number only.
+    /// Further bytes that exist as a number only.
     pub(super) virtual_bytes: usize,
 }
 

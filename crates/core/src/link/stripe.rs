@@ -1,10 +1,11 @@
-//! Which rail takes the next piece of data: pure functions of what is known of the rails, which can say why.
+//! Choice of the rail for the next piece of data: pure functions of the rails' state, which can explain
+//! themselves.
 //!
-//! *Even* gives every rail the same share of each message (P1, §3), *weighted* a share by what the device
-//! says of its bandwidth: both are fixed when the message begins, so the slowest rail decides. *Adaptive*,
-//! the default, gives each piece to the rail that will have delivered it first, by what was measured; and a
-//! slow rail gets nothing any more when the others would be done with all the rest before it had delivered
-//! one more piece. So all rails end together.
+//! *Even* gives every rail the same share of each message (P1, §3), *weighted* a share by the bandwidth that
+//! the device states: both are fixed when the message begins, so the slowest rail decides. *Adaptive*, the
+//! default, gives each piece to the rail that will have delivered it first, by measured rates; and a slow
+//! rail gets no more data if the others would finish all the rest before it had delivered one more piece. So
+//! all rails end together.
 
 use crate::ids::Rail;
 use crate::time::Duration;
@@ -32,12 +33,12 @@ impl Policy {
     }
 }
 
-/// How long one packet of data may keep a rail busy at most: whatever else has to go by it waits so long.
+/// Maximum time that one packet of data may keep a rail busy: other packets of the rail wait that long.
 const PACKET_TIME: Duration = Duration::from_us(400);
-/// So many more packets are to follow on each rail of several: packets become shorter towards the end, and
-/// all rails end together.
+/// Packets that should still follow on each of several rails: packets become shorter towards the end, and all
+/// rails end together.
 const PACKETS_TO_FOLLOW: u64 = 4;
-/// So many packets fill what may be under way on a rail, at least.
+/// Minimum number of packets in a rail's window.
 const PACKETS_A_WINDOW: u64 = 4;
 
 /// State of a rail, as striping sees it.
@@ -47,7 +48,7 @@ pub struct View {
     pub rail: Rail,
     /// Whether it works.
     pub up: bool,
-    /// What the device says, in bytes a second.
+    /// The rate that the device states, in bytes a second.
     pub said_bytes_per_s: u64,
     /// The measured rate, in bytes a second.
     pub bytes_per_s: u64,
@@ -136,8 +137,8 @@ pub fn fills(views: &[View], rail: Rail, piece_bytes: u64, unit_bytes: u64, rest
 }
 
 /// How many units the next packet to a rail carries, when `rest_bytes` (with the packet) are still to go:
-/// one, and more while much is left. `rooms_units`: what packets of the rail hold, and what its long ones
-/// hold, which are for rails on which they do not take long.
+/// one, and more while much is left. `rooms_units`: units that packets of the rail hold, and those of its
+/// long ones, which are for rails on which they do not take long.
 pub fn packet_units(
     views: &[View],
     rail: Rail,
@@ -168,7 +169,7 @@ pub fn is_last(views: &[View], rail: Rail, piece_bytes: u64, rest_bytes: u64) ->
         || view.is_some_and(|view| view.finish_ps(2 * piece_bytes) > finish_without(views, rail, rest_bytes))
 }
 
-/// When all rails but one would be done with what they have and all the rest, in picoseconds.
+/// Time until all rails but one have finished their data and all the rest, in picoseconds.
 fn finish_without(views: &[View], without: Rail, rest_bytes: u64) -> u128 {
     let others = views.iter().filter(|view| view.up && view.rail != without);
     let (mut queue, mut rate, mut latency) = (u128::from(rest_bytes), 0u128, u64::MAX);
@@ -180,9 +181,9 @@ fn finish_without(views: &[View], without: Rail, rest_bytes: u64) -> u128 {
     (queue * 1_000_000_000_000).checked_div(rate).map_or(u128::MAX, |ps| u128::from(latency) + ps)
 }
 
-/// Each rail's part of a message of `units`, in order: where the rail begins. Under *adaptive* all are
-/// alike, whatever was measured. So a rail comes to the same memory with each message of a buffer, and a
-/// program can place each part near its rail; how much of it the rail really carries is decided piece by
+/// Each rail's part of a message of `units`, in order: where the rail begins. Under *adaptive* all are equal,
+/// independent of measurements. So a rail accesses the same memory with each message of a buffer, and a
+/// program can place each part near its rail; the amount that the rail really carries is decided piece by
 /// piece.
 pub fn shares(policy: Policy, views: &[View], units: u32) -> Vec<(Rail, u32)> {
     let weight = |view: &View| match policy {
@@ -202,7 +203,7 @@ pub fn shares(policy: Policy, views: &[View], units: u32) -> Vec<(Rail, u32)> {
     .collect()
 }
 
-/// The policy and what it rests on, in words.
+/// The policy and its inputs, as text.
 pub fn explain(policy: Policy, views: &[View], total_bytes: u64, names: &[&str]) -> String {
     let name = |rail: Rail| names.get(rail.0 as usize).copied().unwrap_or("rail");
     let up = views.iter().filter(|view| view.up);

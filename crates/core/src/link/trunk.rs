@@ -2,9 +2,9 @@
 //!
 //! Two kinds of traffic. The *stream*: packets of `wire` in order, by their sequence; each is kept until
 //! acknowledged and goes by the rail that delivers it first. *Units* of long messages, in any order, from the
-//! user's memory, spread by policy ([`stripe`]). Both are numbered by rail ([`rail`](super::rail)); what a
-//! rail has lost, or had not acknowledged when it was taken out ([`health`](super::health)), goes again, by
-//! whatever rail is best then.
+//! user's memory, spread by policy ([`stripe`]). Both are numbered by rail ([`rail`](super::rail)); packets
+//! that a rail has lost, or had not acknowledged when it was taken out ([`health`](super::health)), are sent
+//! again, by the rail that is best then.
 
 use super::fronts::Fronts;
 use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
@@ -110,8 +110,8 @@ impl Trunk {
         self.rails.iter().map(|state| (state.rail, state.health))
     }
 
-    /// The rails that carry less than half of what the best one does, each measured by what it says: what
-    /// was measured of it and of that one. For people.
+    /// The rails that carry less than half of the best one, each relative to its stated rate: the
+    /// measurements of both. For people.
     pub(super) fn slow_rails(&self) -> Vec<[Measured; 2]> {
         let measured = || self.rails.iter().filter_map(RailState::measured);
         let Some(best) = measured().reduce(|a, b| if a.is_behind(&b, 1) { b } else { a }) else {
@@ -229,7 +229,7 @@ impl Trunk {
         }
     }
 
-    /// Tells the other rails how long one was busy: one that gets no data hears so that its rate is old.
+    /// Tells the other rails how long one was busy, so that a rail without data learns that its rate is old.
     fn tell_others(&mut self, rail: Rail) {
         let Some(state) = self.rail_mut(rail) else { return };
         let time = state.rate.take_untold();
@@ -327,7 +327,7 @@ impl Trunk {
             (any, come) = (true, come | arrived);
             settle(stream, &mut settled, carried, arrived);
         });
-        // A probe is answered: what was under way when the rail was taken out is not remembered any more.
+        // A probe is answered: forgets the packets in flight from before the rail was taken out.
         if come && state.health == Health::Silent {
             state.take_back(now);
             self.none_up_since = None;
@@ -474,7 +474,7 @@ impl Trunk {
         self.rails.iter_mut().for_each(|state| state.arrived.hurry(now));
     }
 
-    /// Whether an acknowledgement has to go now, or something goes again.
+    /// Whether an acknowledgement or a retransmission is due now.
     pub(super) fn wants_flush(&mut self, now: Instant) -> bool {
         let due = |state: &RailState| state.arrived.due().is_some_and(|due| due <= now);
         self.stream.next_again().is_some() || !self.placed.is_empty() || self.rails.iter().any(due)
@@ -515,7 +515,7 @@ impl Trunk {
         let _ = self.transmit(device, now, rail, (Body::Bye, false), &[], NO_PAYLOAD);
     }
 
-    /// All that is under way has come.
+    /// All packets in flight have arrived.
     pub(super) fn settle_all(&mut self) {
         let Self { rails, stream, settled, .. } = self;
         for state in rails {
@@ -523,7 +523,7 @@ impl Trunk {
         }
     }
 
-    /// The peer is lost: nothing is under way any more.
+    /// The peer is lost: no packet is in flight any more.
     pub(super) fn close(&mut self) {
         self.stream = Stream::default();
         self.held = Reorder::default();
@@ -541,7 +541,7 @@ impl Trunk {
     }
 }
 
-/// Tells the fate of what was under way: the stream itself, requests by the list.
+/// Reports the fate of a packet in flight: to the stream itself, and to requests by the list.
 fn settle(stream: &mut Stream, settled: &mut Vec<LinkEvent>, carried: Carried, come: bool) {
     match carried {
         Carried::Stream(sequence) if come => stream.on_acknowledged(sequence),

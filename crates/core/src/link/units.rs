@@ -1,5 +1,5 @@
-//! Units: the data of long messages, in any order, from the user's memory. Which rail takes the next ones,
-//! how many, and how.
+//! Units: the data of long messages, in any order, from the user's memory. Chooses the rail of the next
+//! units, their number, and their way.
 
 use super::stripe::{self, View};
 use super::{Link, LinkIndex, Links, Policy};
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 /// Into how many puts a rail's part of a message is cut, so that the policy can choose again between.
 const PUTS_A_RAIL: u64 = 8;
-/// So many more puts are to follow on each rail: they become shorter towards the end, and all rails end
+/// Puts that should still follow on each rail: they become shorter towards the end, and all rails end
 /// together.
 const PUTS_TO_FOLLOW: u64 = 4;
 /// The shortest put worth its cost, in bytes.
@@ -60,7 +60,7 @@ pub(crate) struct Part {
     pub(crate) rest: Run,
 }
 
-/// What a transfer has still to send: what decides where its next units go.
+/// The units that a transfer has still to send, which decide where the next ones go.
 #[derive(Clone, Copy)]
 pub(crate) struct Rest<'a> {
     /// Rest of each rail's part. Only if the policy fixes the parts; else empty.
@@ -158,7 +158,7 @@ impl Link {
         true
     }
 
-    /// How many units the next packet to a rail carries, of so many neighbouring ones.
+    /// Number of units in the next packet of a rail, from a run of neighbouring ones.
     pub(crate) fn packet_units(
         &self,
         rail: Rail,
@@ -217,7 +217,7 @@ impl Link {
         self.trunk.is_some()
     }
 
-    /// A put or get of so many bytes begins on a rail.
+    /// A put or get of `bytes` begins on a rail.
     pub(crate) fn begin_operation(&mut self, rail: Rail, bytes: u64, now: Instant) {
         if let Some(trunk) = &mut self.trunk {
             trunk.begin_operation(rail, bytes, now);

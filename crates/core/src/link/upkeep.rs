@@ -171,8 +171,8 @@ impl Links {
         self.trunks.iter().filter_map(trunk).all(|trunk| trunk.is_quiet())
     }
 
-    /// Sends again what is lost and acknowledges what is due: whether anything went, and whether nothing is
-    /// left.
+    /// Retransmits lost packets and sends due acknowledgements. Returns whether anything was sent, and
+    /// whether nothing is left.
     pub(super) fn flush_trunk<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
         let now = self.clock.now;
         let Some(trunk) = &mut self.get_mut(index).trunk else { return (false, true) };
@@ -181,7 +181,7 @@ impl Links {
         flushed
     }
 
-    /// The peer has ended in order: what is under way to it has come.
+    /// The peer has ended in order: all packets in flight to it have arrived.
     pub(crate) fn settle_all(&mut self, index: LinkIndex) {
         if let Some(trunk) = &mut self.links[index as usize].trunk {
             trunk.settle_all();

@@ -2,7 +2,7 @@
 //! lists of posted receives.
 //!
 //! There is one place, so one such receive at a time: with threads, callers use `irecv`. It counts as posted
-//! after all that are posted when it begins, which is right, since the caller posts nothing meanwhile.
+//! after all receives that are posted when it begins, which is right, since the caller posts none meanwhile.
 
 use super::Messages;
 use super::receive::copy_in;

@@ -136,7 +136,7 @@ impl Messages {
         Completion::failed(Error::ProcessAborted(process))
     }
 
-    /// Ends the messages of a communicator that is revoked, but for those that are being moved.
+    /// Ends the messages of a revoked communicator, except those being moved.
     #[cold]
     pub(crate) fn revoke(&mut self, context: ContextId) {
         self.interrupted.retain(|(interrupted, _)| *interrupted != context);

@@ -30,7 +30,7 @@ pub use pacing::GapRule;
 pub(crate) use pacing::Gaps;
 pub(crate) use receive::{completion_of, receive_key};
 
-/// What a user may set.
+/// Settings of the user.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Config {
     /// Longest eager message in bytes, instead of what each rail says.

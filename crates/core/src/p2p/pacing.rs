@@ -16,12 +16,12 @@ pub struct GapRule {
     pub base: Gap,
     /// As much more for each hop between switches on the way ([`Device::hops`]).
     pub per_hop: Gap,
-    /// So many hops add nothing.
+    /// Number of hops that add nothing.
     pub free_hop_count: u32,
 }
 
 impl GapRule {
-    /// The gap of a message that goes over so many hops.
+    /// The gap of a message that goes over `hop_count` hops.
     pub fn gap(&self, hop_count: u32) -> Gap {
         let more = self.per_hop.milli_packets.saturating_mul(hop_count.saturating_sub(self.free_hop_count));
         Gap { milli_packets: self.base.milli_packets.saturating_add(more) }

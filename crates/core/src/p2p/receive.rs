@@ -1,4 +1,4 @@
-//! Receiving a message on any context, and what is done with one that has arrived.
+//! Receiving a message on any context, and handling of an arrived one.
 
 use super::{Arrival, Body, MessageId, Messages, Stored};
 use crate::buffer::{Buffer, Payload, Piece, payload_len};

@@ -49,7 +49,7 @@ impl Messages {
         self.offer_payload_at_once(device, index, envelope, (buffer.len(), buffer.gather(0, buffer.len())))
     }
 
-    /// As [`offer_at_once`](Self::offer_at_once), a message of two pieces, which are so long together.
+    /// As [`offer_at_once`](Self::offer_at_once), a message of two pieces with this total length.
     #[inline(always)]
     pub(crate) fn offer_payload_at_once<D: Device>(
         &mut self,

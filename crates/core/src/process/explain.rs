@@ -93,7 +93,7 @@ impl Process {
         }
     }
 
-    /// What the receive that its caller waits for needs; `None`: there is none.
+    /// Need of the receive that its caller waits for; `None`: there is none.
     pub fn need_of_direct(&self) -> Option<Need> {
         match &self.messages.direct {
             Direct::None => None,
@@ -105,7 +105,7 @@ impl Process {
         }
     }
 
-    /// What a probe for a message needs.
+    /// Need of a probe for a message.
     pub fn need_of_probe(&self, comm: CommId, source: Source, tag: TagSelector) -> Need {
         match self.receive_key(comm, source, tag) {
             Ok(Some((key, peer))) => Need::Message(self.posted_receive(&key, peer, 0)),
@@ -113,7 +113,7 @@ impl Process {
         }
     }
 
-    /// What a request needs to end.
+    /// Need of a request.
     pub fn need(&self, id: RequestId) -> Need {
         let Some(request) = self.messages.requests.get(id) else { return Need::Nothing };
         let peer = self.told(request.link.map_or(self.messages.me, |at| self.messages.links.get(at).peer()));
@@ -137,8 +137,7 @@ impl Process {
         }
     }
 
-    /// What a partitioned request needs to end: the first of its messages that is under way, or a part that
-    /// is ready.
+    /// Need of a partitioned request: the first of its messages that is under way, or a part that is ready.
     fn need_of_partitioned(&self, id: RequestId, partitioned: &Partitioned) -> Need {
         if !matches!(partitioned.run, Run::Active { .. }) {
             return Need::Nothing;

@@ -11,8 +11,8 @@ use crate::time::Instant;
 use crate::wire::{self, Envelope, Header, Keys, Prefix};
 
 impl Process {
-    /// The usual round: polls the device dry (but not for ever), handles what it reports, then transmits.
-    /// Whether anything happened.
+    /// The usual round: polls the device until it is empty (with a limit), handles its reports, then
+    /// transmits. Returns whether anything happened.
     #[inline]
     pub fn progress<D: Device>(&mut self, device: &mut D) -> bool {
         /// So that a flood from peers cannot keep us from transmitting and the caller from looking.
@@ -283,7 +283,7 @@ impl Process {
         if fetched != Some(Fetched::Whole) {
             return;
         }
-        // It is where it belongs: what is left is to say so.
+        // The payload is in place: only the report remains.
         let payload = [Piece::Virtual(payload_bytes), Piece::EMPTY];
         let handled = match front {
             Front::Packet(prefix, header) => self.handle_parsed(index, prefix, header, payload),

@@ -7,8 +7,8 @@
 //!   Transfer ── ended ─────────► Complete
 //! ```
 //!
-//! What a long message goes through is in [`transfer`](crate::transfer). A complete request stays until its
-//! owner takes the completion. A persistent one becomes inactive then.
+//! [`transfer`](crate::transfer) has the course of a long message. A complete request stays until its owner
+//! takes the completion. A persistent one becomes inactive then.
 
 pub(crate) mod partitioned;
 
@@ -28,7 +28,7 @@ use partitioned::Partitioned;
 /// `MPI_PROC_NULL` as a rank: a message to it is sent at once, one from it received at once and empty.
 pub const PROC_NULL: Rank = Rank::MAX;
 
-/// What a completed receive (or probe) says about its message.
+/// Facts about the message of a completed receive (or probe).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
     /// The sender.
@@ -55,7 +55,7 @@ pub enum Origin {
 impl Status {
     /// The empty status (MPI-5.0 §3.7.3): what sends and inactive requests have.
     pub const EMPTY: Self = Self { source: Origin::None, tag: None, bytes: 0, cancelled: false };
-    /// What a receive from `MPI_PROC_NULL` has.
+    /// The status of a receive from `MPI_PROC_NULL`.
     pub const PROC_NULL: Self = Self { source: Origin::ProcNull, ..Self::EMPTY };
 }
 
@@ -104,7 +104,7 @@ pub enum SendMode {
     Buffered,
 }
 
-/// What a persistent request does when started.
+/// The operation that a persistent request starts.
 #[derive(Clone)]
 pub(crate) enum Plan {
     Send { comm: CommId, data: Data, dest: Rank, tag: Tag, mode: SendMode },
@@ -132,7 +132,7 @@ pub(crate) enum State {
     Partitioned(Box<Partitioned>),
     /// An operation of several messages while it is being worked on.
     Elsewhere,
-    /// So many parts of an operation on a window are not over, and what failed.
+    /// Number of unfinished parts of an operation on a window, and its error.
     Parts(u32, Option<Error>),
     /// Over.
     Complete(Completion),
@@ -158,7 +158,7 @@ pub(crate) struct Extra {
     pub(crate) region: Option<Region>,
     /// A buffered send's place in the attached buffer.
     pub(crate) buffered: Option<Place>,
-    /// What a persistent request does when started.
+    /// The operation that a persistent request starts.
     pub(crate) plan: Option<Plan>,
 }
 

@@ -67,7 +67,7 @@ pub(crate) enum End {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
     Inactive,
-    /// So many messages have not ended.
+    /// Number of messages that have not ended.
     Active {
         left_count: u32,
         failure: Option<Error>,
@@ -84,7 +84,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// So many, none of them set.
+    /// Resets to `count` partitions, none of them set.
     pub(crate) fn reset(&mut self, count: u32) {
         self.set.clear();
         self.set.resize(count as usize, false);
@@ -114,7 +114,7 @@ impl Flags {
     }
 }
 
-/// What a sender says of its request.
+/// A sender's description of its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Introduction {
     /// In which its parts are sent.
@@ -270,7 +270,7 @@ impl Partitioned {
         !self.is_introducing && !matches!(self.run, Run::Active { .. })
     }
 
-    /// Ends a run that is over: what it came to; an inactive request has come to nothing.
+    /// Ends a run that is over and returns its completion; an inactive request has an empty one.
     pub(crate) fn take(&mut self) -> Option<Completion> {
         let completion = self.outcome()?;
         self.run = Run::Inactive;
@@ -288,7 +288,7 @@ impl Partitioned {
         self.end_one(result);
     }
 
-    /// What a run came to, if it is over, or if there is none.
+    /// The completion of a run, if it is over, or if there is none.
     pub(crate) fn outcome(&self) -> Option<Completion> {
         match self.run {
             Run::Inactive => Some(Completion::EMPTY),

@@ -1,4 +1,4 @@
-//! Active messages: what they mean and how they lie in bytes.
+//! Active messages: their meaning and their wire format.
 //!
 //! ```text
 //! kind u8 | operation u8 | datatype u16 | number u32                                   8 bytes
@@ -116,7 +116,7 @@ pub(crate) fn refusal(number: u8) -> Option<Error> {
     }
 }
 
-/// Where an operation works, and on which part of the packed stream there.
+/// The place of an operation, and the part of the packed stream there.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
     /// From the window's start in bytes; an address, if the window is dynamic.
@@ -281,7 +281,7 @@ impl ActiveMessage {
         Ok(head)
     }
 
-    /// Reads an active message: what it says, where it works, and its data.
+    /// Reads an active message: the operation, its place, and its data.
     pub(crate) fn parse(bytes: &[u8]) -> Result<(Self, Option<Operand>, &[u8]), Blame> {
         let (head, behind) = bytes.split_first_chunk::<8>().ok_or(SHORT)?;
         let head = u64::from_le_bytes(*head);

@@ -16,7 +16,7 @@ use crate::wire::Envelope;
 pub(super) enum Tail<'a> {
     Nothing,
     Bytes(&'a [u8]),
-    /// So many bytes of a packed stream, from the first number on.
+    /// Part of a packed stream: first byte and number of bytes.
     Data(&'a Data, usize, usize),
 }
 

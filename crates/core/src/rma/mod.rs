@@ -83,7 +83,7 @@ use alloc::vec::Vec;
 /// The tag of active messages. Users have no messages in a window's context.
 pub(crate) const ACTIVE_TAG: Tag = -1;
 
-/// Longest active message in bytes. One with so long a layout is refused at the origin.
+/// Longest active message in bytes. The origin refuses an operation whose layout takes more than half of it.
 pub(crate) const ACTIVE_BYTES_MAX: u64 = 64 << 20;
 
 /// Data of a put up to here is in its active message, if the link takes that eagerly.
@@ -123,7 +123,7 @@ pub enum Memory {
     Dynamic(Vec<Buffer>),
 }
 
-/// Where in a target's window, and what lies there.
+/// A place in a target's window, and its layout.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// From the window's start in bytes; an address, if the window is dynamic.
@@ -160,11 +160,12 @@ pub(crate) struct Child {
     pub(crate) operation: Option<RequestId>,
 }
 
-/// What a message of a window's is.
+/// Kind of a window's message.
 pub(crate) enum What {
     /// At the origin: a put's data, leaving.
     Leaving,
-    /// At the origin: a result of so many bytes, and where it goes from the child's own memory.
+    /// At the origin: the length of a result in bytes, and its destination, copied from the child's own
+    /// memory.
     Result(u64, Option<(Region, usize)>),
     /// At the target: a put's data.
     Coming,
@@ -188,7 +189,7 @@ pub(crate) enum Todo {
     Next(u32, Rank),
 }
 
-/// What a process does with windows: its own and those of others.
+/// A process' accesses to windows: its own and those of others.
 pub struct Windows<'a> {
     pub(crate) rma: &'a mut Rma,
     pub(crate) comms: &'a Communicators,
@@ -292,7 +293,7 @@ impl Rma {
         }
     }
 
-    /// What a request of a window waits for, in words.
+    /// The need of a window's request, as text.
     pub(crate) fn need_of(&self, id: RequestId) -> String {
         let waiters =
             self.windows.iter().flatten().flat_map(|window| window.waiters.iter().map(move |w| (window, w)));

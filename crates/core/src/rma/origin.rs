@@ -1,4 +1,4 @@
-//! What a process does to the windows of others.
+//! A process' accesses to the windows of others.
 
 use super::children::Tail;
 use super::{
@@ -77,7 +77,7 @@ impl Windows<'_> {
     }
 }
 
-/// So many bytes of a packed stream, from the first number on.
+/// Part of a packed stream: first byte and number of bytes.
 type Part<'a> = (&'a Data, usize, usize);
 
 /// The length of an operation's data, in which both sides agree.

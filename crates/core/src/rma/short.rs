@@ -1,5 +1,5 @@
-//! Short operations on bytes in a row: most often a message that goes at once, from where its data lies,
-//! without a look at layouts. Whatever is not that goes the way of all operations.
+//! Short operations on bytes in a row: mostly one message that is sent at once, directly from its data,
+//! without handling layouts. Other operations take the general path.
 
 use super::children::Tail;
 use super::{

@@ -1,4 +1,4 @@
-//! One window as one member keeps it: its memory, and what goes on with each of the others.
+//! One member's state of a window: its memory, and the accesses to and from each of the others.
 
 use super::{Memory, Operand, Place};
 use crate::buffer::Buffer;
@@ -129,7 +129,7 @@ pub(crate) enum Hold {
     Exclusive,
 }
 
-/// What a request waits for.
+/// The condition that a request waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Wants {
     /// That the user's memory is free again.
@@ -352,7 +352,7 @@ impl Window {
         true
     }
 
-    /// A member wants no lock any more and gives back what it has, or is lost.
+    /// A member withdraws its lock request and returns its lock, or is lost.
     pub(crate) fn forget_locks_of(&mut self, rank: Rank, granted: &mut Vec<Rank>) {
         self.locks.queue.retain(|(of, _)| *of != rank);
         self.unlock(rank, granted);
@@ -448,7 +448,7 @@ impl Window {
         }
     }
 
-    /// What a request waits for, in words.
+    /// The condition that a request waits for, as text.
     pub(crate) fn need(&self, wants: &Wants) -> String {
         let processes = self.missing(wants).filter_map(|rank| self.group.process(rank));
         let mut list: Vec<String> =
@@ -466,7 +466,7 @@ impl Window {
         }
     }
 
-    /// The members that have not done what is waited for.
+    /// The members that do not yet meet the condition.
     pub(crate) fn missing(&self, wants: &Wants) -> impl Iterator<Item = Rank> {
         type Has = fn(&Peer, u32) -> bool;
         let is_over: Has = |peer, _| peer.pending == 0 && peer.flush_sent == peer.flush_done;
@@ -493,7 +493,7 @@ impl Window {
         missing.find_map(|peer| peer.lost).map(Err)
     }
 
-    /// Whether all of them have what is waited for; an error if that cannot come any more.
+    /// Whether all of them meet the condition; an error if one never can.
     fn all(&self, ranks: &[Rank], has: impl Fn(&Peer) -> bool) -> Option<Result<(), Error>> {
         let missing = || ranks.iter().map(|rank| &self.peers[*rank as usize]).filter(|peer| !has(peer));
         if let Some(error) = missing().find_map(|peer| peer.lost) {

@@ -140,7 +140,8 @@ pub fn accumulate_word(
     Ok(())
 }
 
-/// Changes a word of so many bytes; what it held. `loops` are the operation's, which is defined on the type.
+/// Changes a word of `bytes` and returns its old value. `loops` are the operation's, which is defined on the
+/// type.
 #[inline(always)]
 fn change<R: Borrow<Reducer>>(
     word: &impl Word,

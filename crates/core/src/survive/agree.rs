@@ -24,10 +24,10 @@
 //!
 //! *Uniform agreement: no two members decide differently, those that fail later included.* The first that
 //! decides `v`, with ballot `b`, does so after every member that had not failed has acknowledged `Prepare(b,
-//! v)`. A later coordinator `c > b` hears from all that live, and each of them acknowledged `(b, v)` before
-//! it reported to `c`, for after that it takes no proposal below `c` (`promised`). So the highest ballot that
-//! `c` hears of is at least `b`. By induction over ballots from `b` on, each proposes `v` or nothing.
-//! Decisions are only handed on otherwise.
+//! v)`. A later coordinator `c > b` gets reports of all live members, and each of them acknowledged `(b, v)`
+//! before it reported to `c`, for after that it takes no proposal below `c` (`promised`). So the highest
+//! ballot reported to `c` is at least `b`. By induction over ballots from `b` on, each proposes `v` or
+//! nothing. Otherwise decisions are only forwarded.
 //!
 //! *Validity.* A proposal is *and* of the contributions of all that lived when it was made, and of some that
 //! have failed.
@@ -45,7 +45,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a member wants to be agreed on.
+/// A member's input to an agreement.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     /// Given back with the decision.
@@ -109,7 +109,7 @@ impl Current {
         }
     }
 
-    /// What a coordinator that has heard from all proposes.
+    /// The proposal of a coordinator that has the reports of all.
     fn propose(&self, members_count: u32, me: u32) -> Decision {
         let prepared = self
             .reports

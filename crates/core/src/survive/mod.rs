@@ -59,7 +59,7 @@ pub(crate) struct Shrinking {
     pub(crate) lives: Vec<Value>,
 }
 
-/// What a process keeps of failures and of what is agreed on after them.
+/// A process' state of failures and of the agreements after them.
 #[derive(Default)]
 pub(crate) struct Survival {
     pub(crate) councils: BTreeMap<ContextId, Council>,

@@ -32,8 +32,8 @@ pub struct Note {
     pub what: What,
 }
 
-/// What a note says. `instance` counts the agreements of a communicator, `ballot` is the number of the member
-/// that coordinates. See [`agree`](super::agree).
+/// Content of a note. `instance` counts the agreements of a communicator, `ballot` is the number of the
+/// member that coordinates. See [`agree`](super::agree).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// The communicator is revoked.
@@ -72,10 +72,10 @@ pub enum What {
     },
 }
 
-/// What a member reports to a coordinator.
+/// A member's report to a coordinator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// Nothing was proposed to it: what it contributes.
+    /// Nothing was proposed to it: its contribution.
     Contribution(Contribution),
     /// The proposal that it received last, and its ballot.
     Prepared {

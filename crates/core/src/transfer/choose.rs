@@ -1,8 +1,8 @@
 //! Which way a message goes, decided by pure functions whose result can say why.
 //!
 //! [`choose`] is asked by the sender for every message, [`answer`] by the receiver of an announced one when
-//! it is matched: the sender offers what it can, the receiver takes of that what it can. `ayatori info
-//! --explain` prints the same value.
+//! it is matched: the sender offers its possible ways, the receiver chooses one that it supports. `ayatori
+//! info --explain` prints the same value.
 
 pub use super::learn::Learnt;
 use crate::device::RailCapabilities;
@@ -62,7 +62,7 @@ impl<'a> Rails<'a> {
     }
 }
 
-/// What the sender knows.
+/// The sender's facts.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// Length of the message.
@@ -81,7 +81,7 @@ pub struct Question<'a> {
     pub is_awaited: bool,
 }
 
-/// What the receiver knows of an announced message that is matched.
+/// The receiver's facts about an announced, matched message.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
     /// As much of the message as is taken.

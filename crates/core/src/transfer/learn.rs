@@ -19,7 +19,7 @@ const PAUSE_MIN: u32 = 4;
 const PAUSE_MAX: u32 = 31 * LOOK_COUNT;
 /// Where the other way takes twice as long.
 const PAUSE_FAR_MAX: u32 = 63 * LOOK_COUNT;
-/// The other way is taken where it is shorter by this part, at least: one in so many.
+/// The other way is taken if it is shorter by at least one of this many parts.
 const GAIN_MIN_PARTS: u32 = 16;
 /// Messages after a look before a slower way brings the next one forward.
 const PAUSE_SLOWER: u32 = 16;
@@ -61,7 +61,7 @@ impl Learner {
         self.classes[class_of(length_bytes)].pick()
     }
 
-    /// A message took so long.
+    /// A message took `took`.
     pub(crate) fn note(&mut self, length_bytes: u64, way: Way, took: Duration) {
         let ns = u32::try_from(took.as_ps() / 1_000).unwrap_or(u32::MAX);
         self.classes[class_of(length_bytes)].note(usize::from(way == Way::Get), ns.max(1));

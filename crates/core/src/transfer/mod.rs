@@ -206,8 +206,8 @@ impl Transfers {
         self.ended.pop_front()
     }
 
-    /// Issues what can be issued until the device is full. Whether there was anything to do, and whether the
-    /// next round goes on with it.
+    /// Issues operations until the device is full. Returns whether there was work, and whether the next round
+    /// goes on with it.
     pub(crate) fn advance<D: Device>(&mut self, device: &mut D, links: &mut Links) -> (bool, bool) {
         let mut worked = false;
         self.pieces_left = PIECES_A_ROUND;
@@ -243,7 +243,7 @@ impl Transfers {
         }
     }
 
-    /// Does what is left of transfers that have ended.
+    /// Does the remaining work of transfers that have ended.
     pub(crate) fn clear_away<D: Device>(&mut self, device: &mut D) {
         while let Some(left) = self.left.pop() {
             match left {

@@ -30,7 +30,7 @@ pub(crate) struct Announcement {
 
 /// Result of giving units to a rail.
 enum Given {
-    /// So many of the round's pieces.
+    /// Number of the round's pieces given.
     Sent(u32),
     /// There are none left to give.
     All,

@@ -128,8 +128,8 @@ impl Spread {
         run.map_or(0, |run| run.count)
     }
 
-    /// The next units for a rail to send, at most so many, after [`has_next`](Self::has_next);
-    /// [`sent`](Self::sent) takes them off.
+    /// The next units for a rail to send, at most `count_max`, after [`has_next`](Self::has_next);
+    /// [`sent`](Self::sent) removes them.
     pub(crate) fn next(&self, rail: Rail, count_max: u32) -> Option<Run> {
         if let Some(run) = self.again.front() {
             return Some(Run { first: run.first, count: run.count.min(count_max) });
@@ -199,7 +199,7 @@ impl Gather {
         Self { total, unit_bytes: 0, come: Units::default(), left: u32::MAX, received: 0 }
     }
 
-    /// Checks that so many bytes at an offset belong to the message.
+    /// Checks that `length` bytes at an offset belong to the message.
     pub(crate) fn check_bytes(&self, offset: u64, length: u64) -> Result<(), &'static str> {
         let is_inside =
             self.unit_bytes == 0 && offset.checked_add(length).is_some_and(|end| end <= self.total);

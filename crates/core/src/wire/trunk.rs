@@ -40,7 +40,7 @@ const DELAY_UNIT_PS: u64 = 8_000_000;
 /// Which numbers below the largest have come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// So many up to and with the largest, without a gap.
+    /// Number of packets up to and including the largest, without a gap.
     Run(u32),
     /// Bit i: `largest - 1 - i`.
     Bits(u32),
@@ -102,7 +102,7 @@ pub enum Body {
     Bye,
 }
 
-/// What a packet of a trunk begins with.
+/// The header of a trunk's packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TrunkHeader {
     /// Its number on its rail.

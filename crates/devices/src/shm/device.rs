@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What a rank must know to attach.
+/// Parameters to attach a rank.
 #[derive(Clone, Debug)]
 pub struct ShmConfig {
     /// This rank among the job's ranks on this host.
@@ -195,7 +195,7 @@ impl Shm {
         is_woken
     }
 
-    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`parker`](Self::parker).
+    /// As [`Device::arm`], for a thread that releases the device and sleeps at [`parker`](Self::parker).
     pub fn arm_aside(&mut self) -> Armed {
         self.fall_asleep(sleep::Place::Aside)
     }
@@ -411,7 +411,7 @@ impl Shm {
         match sys::process_memory(direction, pid, &local, address) {
             Ok(()) => Submitted::Done,
             Err(error) => {
-                // EFAULT is about this memory (a device's, say); all else about this peer.
+                // EFAULT concerns this memory (a device's, for example); other errors concern this peer.
                 if error.raw_os_error() != Some(libc::EFAULT) {
                     peer.kernel_copy = false;
                 }

@@ -60,10 +60,10 @@ const BULK: usize = 1;
 
 /// A cache line.
 pub(crate) const LINE_BYTES: usize = 64;
-/// What a slot holds beside its word.
+/// Payload bytes of a slot beside its word.
 pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
-/// What a pair of slots holds in one run. With a slot and a data line a message of 64 bytes took 0.40 µs, in
-/// a pair it takes 0.33: the lines of a pair come over together.
+/// Payload bytes of a pair of slots, in one run. With a slot and a data line a message of 64 bytes took 0.40
+/// µs, in a pair it takes 0.33: the lines of a pair come over together.
 const PAIR_BYTES: usize = 2 * SLOT_BYTES;
 /// In a word of a slot that is skipped: header bytes that no packet has.
 const SKIPPED: usize = 0xff;
@@ -72,24 +72,23 @@ const _: () = assert!(SKIPPED > HEADER_BYTES_MAX);
 /// 32 KiB: the longest packet.
 const PREFETCH_LINES_MAX: u32 = 512;
 
-/// Runs up to the first length (2 KiB) stay in the first so many lines (64 KiB), which are nearer to the
-/// processor for being used again sooner: 1 KiB takes 0.46 µs with them and 0.65 in 128 KiB; 4 KiB 1.03 and
-/// 0.97.
+/// Runs up to the first length (2 KiB) stay in the near lines (64 KiB), which stay in nearer caches because
+/// they are reused sooner: 1 KiB takes 0.46 µs with them and 0.65 in 128 KiB; 4 KiB 1.03 and 0.97.
 const NEAR_RUN_LINES_MAX: u32 = 32;
 const NEAR_LINES: u32 = 1024;
 
-/// Packets with at least so much payload are written in pieces, of so many lines in near and in bulk lines.
+/// Shortest payload that is written in pieces; the next constants are the pieces in near and in bulk lines.
 /// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69,
-/// 1.67: with each piece the count that both sides look at goes to and fro. 1 MiB in bulk lines: 97 µs in
-/// pieces of 4 KiB, 79 in such of 16.
+/// 1.67: each piece moves the count that both sides read to and fro. 1 MiB in bulk lines: 97 µs in pieces of
+/// 4 KiB, 79 in pieces of 16.
 const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 110 } else { 10 << 10 };
 const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 256] };
 
-/// In a burst the writer fetches the slot so many packets ahead, which the reader has had last: 27 ns a
+/// In a burst the writer fetches the slot this many packets ahead, whose line the reader used last: 27 ns a
 /// message, not 58.
 const WRITE_AHEAD_SLOTS: u32 = 4;
 
-/// In a burst the reader fetches the slot so many packets ahead while it works on this one.
+/// In a burst the reader fetches the slot this many packets ahead while it works on this one.
 const AHEAD_SLOTS: u32 = 2;
 
 /// After this many empty polls the reader fetches the second line of a pair with each look at the first, so
@@ -111,8 +110,8 @@ pub(crate) struct Pair {
 #[repr(C, align(64))]
 pub(crate) struct Line(cell::Cell<[u8; LINE_BYTES]>);
 
-/// What the reader has given back: an area's lines (high half), with near lines slots (low half). Two lines
-/// wide, because processors fetch lines in pairs.
+/// Counts that the reader has released: an area's lines (high half), with near lines slots (low half). Two
+/// lines wide, because processors fetch lines in pairs.
 #[repr(C, align(128))]
 pub(crate) struct Released([AtomicU64; AREAS_COUNT]);
 
@@ -154,12 +153,12 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// What a packet may put into data lines, in bytes (rule 5).
+    /// Maximum bytes of a packet in data lines (rule 5).
     pub(crate) fn data_bytes_max(&self) -> usize {
         self.areas.iter().map(|lines| lines.len() / 4 * LINE_BYTES).max().unwrap_or(0)
     }
 
-    /// Where a run of so many lines goes (rule 3).
+    /// The area of a run of `need` lines (rule 3).
     fn area_of(&self, need: u32) -> usize {
         if need as usize > self.areas[NEAR].len() / 4 { BULK } else { NEAR }
     }
@@ -185,7 +184,7 @@ impl Ring {
         self.pair(n).word(n)
     }
 
-    /// What the n-th slot holds.
+    /// Content of the n-th slot.
     #[inline(always)]
     fn bytes(&self, n: u32) -> &'static cell::Cell<[u8; SLOT_BYTES]> {
         self.pair(n).half(n)
@@ -229,7 +228,7 @@ pub(crate) struct Sender {
     next: u32,
     /// Lines used of each area, with those skipped.
     next_line: [u32; AREAS_COUNT],
-    /// What the reader had released when last looked at.
+    /// Slots that the reader had released at the last look.
     released_slots: u32,
     released_lines: [u32; AREAS_COUNT],
     /// As stored in `filled`.
@@ -290,7 +289,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether so many slots are ours.
+    /// Whether `count` slots are ours.
     #[inline(always)]
     fn has_slots(&mut self, count: u32) -> bool {
         let used = self.next.wrapping_sub(self.released_slots) + count;
@@ -423,7 +422,7 @@ impl Sender {
             && end_line.wrapping_sub(self.released_lines[area]) <= self.ring.lines_count(area)
     }
 
-    /// Reads what the reader has released. A count that goes beyond what was sent is ignored (rule 6).
+    /// Reads what the reader has released. A count beyond the slots sent is ignored (rule 6).
     #[cold]
     fn refresh(&mut self) {
         if let Some(announcement) = self.announcement.take() {

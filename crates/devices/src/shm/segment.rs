@@ -36,7 +36,7 @@ pub enum ShmError {
     System {
         /// The attempted operation.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The ranks do not agree about the segment.
@@ -302,7 +302,7 @@ impl Segment {
     /// Least size of a file that may be a segment, in bytes.
     pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
 
-    /// The fingerprint in a file of at least so many bytes; 0: there is none yet.
+    /// The fingerprint in a file of at least [`Self::HEADER_BYTES`]; 0: there is none yet.
     pub(crate) fn fingerprint_in(file: &OwnedFd) -> Result<u64, ShmError> {
         let mapping = Mapping::new(file.as_fd(), Self::HEADER_BYTES).map_err(system("map the segment"))?;
         // SAFETY: atomics.

@@ -38,7 +38,7 @@ const MARK_AT: usize = LOCK_BYTES / 4;
 /// A lock for epochs that one process has alone: the member whose number is in the other bits.
 const EXCLUSIVE: u32 = 1 << 31;
 
-/// What the data is aligned to: a page.
+/// Alignment of the data: a page.
 const PAGE_BYTES: usize = 4096;
 
 /// A member's lock; given back when dropped.
@@ -56,7 +56,7 @@ impl Drop for Locked<'_> {
 pub enum Holder {
     /// The lock is free.
     Free,
-    /// So many, together.
+    /// Number of processes that share it.
     Shared(u32),
     /// This member, alone.
     Exclusive(u32),
@@ -113,7 +113,7 @@ impl SharedMemory {
     /// others have opened it.
     ///
     /// # Errors
-    /// The system has not so much memory, or no memory files.
+    /// The system has too little memory, or no memory files.
     pub fn create(members_count: usize, bytes: usize) -> Result<(Self, Source), ShmError> {
         let source = Source::create()?;
         let data_at = (members_count * LOCK_BYTES).next_multiple_of(PAGE_BYTES);
@@ -151,8 +151,7 @@ impl SharedMemory {
         self.mapping.buffer(self.data_at + offset, len)
     }
 
-    /// The word of so many bytes at `offset` of the data, if that is one which the processor changes as a
-    /// whole.
+    /// The word of `len` bytes at `offset` of the data, if the processor changes it as a whole.
     ///
     /// # Panics
     /// If it is not inside.

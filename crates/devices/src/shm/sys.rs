@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// A fence as `atomic::fence(SeqCst)`. What the compiler makes of that one on x86-64, `mfence`, takes 20 to
-/// 40 ns; an instruction that changes memory under lock orders loads and stores just as well, and takes 5.
+/// A fence as `atomic::fence(SeqCst)`. The compiler's instruction for that one on x86-64, `mfence`, takes 20
+/// to 40 ns; an instruction that changes memory under lock orders loads and stores just as well, and takes 5.
 #[inline(always)]
 pub(crate) fn full_fence() {
     #[cfg(target_arch = "x86_64")]
@@ -227,8 +227,8 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
-/// Asks for slices of so many nanoseconds for this thread: it gets no more of the CPU, but when it wakes it
-/// need not wait for the end of another's longer slice (Linux 6.12; before, nothing changes).
+/// Asks for time slices of `slice_ns` for this thread: it gets no more CPU time, but when it wakes it need
+/// not wait for the end of another's longer slice (Linux 6.12; before, nothing changes).
 pub(crate) fn ask_for_slices_of(slice_ns: u64) {
     let mut attributes = SchedulingAttributes::default();
     let size = size_of::<SchedulingAttributes>();
@@ -254,7 +254,7 @@ pub(crate) enum Direction {
 /// other process agreed to have its memory read or written.
 ///
 /// # Errors
-/// The system's own; `EFAULT` says that this memory cannot be copied, all else is about the process.
+/// The system's own; `EFAULT` says that this memory cannot be copied, other errors concern the process.
 pub(crate) fn process_memory(
     direction: Direction,
     pid: u32,

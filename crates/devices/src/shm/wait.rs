@@ -18,17 +18,17 @@ pub enum WaitStep {
     Sleep,
 }
 
-/// How a rank waits: so many polls, then yields, then sleep.
+/// How a rank waits: polls, then yields, then sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitPolicy {
     /// Polls without a yield in between, at most.
     pub spins_count: u32,
-    /// Such polls go on for at most so long, whatever each of them costs: a look at a few requests with the
-    /// lock taken takes many times as long as one at a ring.
+    /// Maximum time of these polls, independent of the cost of each: a look at a few requests with the lock
+    /// taken takes many times as long as one at a ring.
     pub spins_time: Duration,
     /// Polls with a yield in between, at least, unless they take longer than `yields_time_max`.
     pub yields_count: u32,
-    /// After so long the counted yields are over and it sleeps: among a thousand ranks one yield takes tens
+    /// After this time the counted yields are over and it sleeps: among a thousand ranks one yield takes tens
     /// of milliseconds, in which all the others run only to yield, too.
     pub yields_time_max: Duration,
     /// Yields go on until the first `yields_count` of them are this long ago.
@@ -83,7 +83,7 @@ struct Others {
     waits_left: AtomicU32,
     /// How many they were when it began.
     waits_count: AtomicU32,
-    /// So many yields after those waits are all timed: whether the others are still there.
+    /// Number of yields after those waits that are all timed, to find out whether the others still run.
     trial_left: AtomicU32,
     /// How often this process has yielded.
     yields_count: AtomicU32,
@@ -96,13 +96,13 @@ pub fn yield_now() {
     OTHERS.yield_to(super::sys::yield_now);
 }
 
-/// One of so many yields is timed.
+/// One of this many yields is timed.
 const YIELDS_PER_TIMING: u32 = 16;
 /// A yield that takes longer has let another program compute.
 const YIELD_MAX: Duration = Duration::from_millis(1);
 /// Yields that are all timed after a long one, and after the waits that follow.
 const TRIAL_YIELDS: u32 = 256;
-/// So many waits sleep after the second long yield, and after many in a row.
+/// Number of waits that sleep after the second long yield, and after many in a row.
 const WAITS_MIN: u32 = 8;
 const WAITS_MAX: u32 = 2_048;
 /// Polls before a sleep beside others: what is on its way from a rank that runs comes in that time.
@@ -157,7 +157,7 @@ impl Others {
     }
 }
 
-/// While it spins, a wait reads the clock at each so many polls: seldom enough to cost nothing.
+/// A spinning wait reads the clock once in this many polls: seldom enough to cost nothing.
 const POLLS_PER_READING: u32 = 64;
 /// The same while it yields, which takes far longer than a reading, and much longer where ranks are many.
 const YIELDS_PER_READING: u32 = 4;

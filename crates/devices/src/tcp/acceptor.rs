@@ -157,7 +157,7 @@ impl Known {
     }
 }
 
-/// What the acceptor needs to know.
+/// Parameters of the acceptor.
 pub(super) struct Setup {
     pub(super) me: ProcessId,
     pub(super) first_rail: u8,
@@ -289,7 +289,7 @@ struct Dial {
     inbox: Inbox,
 }
 
-/// What a caller has said and was answered.
+/// A caller's message and the answer.
 struct Asked {
     hello: [u8; HELLO_BYTES],
     challenge: [u8; CHALLENGE_BYTES],
@@ -474,7 +474,7 @@ impl Acceptor {
         let socket = stream_socket(family)?;
         self.setup.settings.apply(&socket);
         let interface = &self.setup.interfaces[usize::from(interface)];
-        // To an address of this host the way is through its loopback, whatever interface has it.
+        // The route to an address of this host is its loopback, whichever interface has it.
         if !interface.is_loopback && !pairing::is_own(&self.setup.endpoints, candidate.to.ip()) {
             // Where this is not allowed the routes decide, which is right for rails on different networks.
             let _ = sys::bind_to_interface(socket.as_fd(), interface.index);
@@ -609,7 +609,7 @@ impl Acceptor {
         }
     }
 
-    /// A caller has proved itself: what it said is believed from here on. Whether it has its answer.
+    /// A caller has proved itself: its claim is trusted from here on. Returns whether it has its answer.
     fn answer(&mut self, id: PendingId) -> bool {
         let asked = self.pending.get_mut(&id).and_then(|pending| pending.asked.take());
         let Some(Asked { hello: hello_bytes, challenge, key }) = asked else { return false };

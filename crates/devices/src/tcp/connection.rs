@@ -1,9 +1,9 @@
 //! One connection: packets out; what comes in is the work of `inflow.rs`.
 //!
-//! Sending is one system call for frame, header and payload, from where they are. What the kernel does not
-//! take of a packet is copied and sent when it takes more; until then further packets are answered [`Full`],
-//! but short ones are queued behind, and leave together. The tail of a long packet leaves with the packet
-//! behind it, or when the core says that none follows.
+//! Sending is one system call for frame, header and payload, from where they are. The part of a packet that
+//! the kernel does not take is copied and sent later. Until then further packets are answered [`Full`],
+//! except that short ones are queued behind, and leave together. The tail of a long packet leaves with the
+//! packet behind it, or when the core says that none follows.
 
 use super::frame::{
     BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, PAYLOAD_BYTES_MAX, Sums, TAIL_BYTES, sum, sum_of,
@@ -42,7 +42,7 @@ pub(super) struct Connection {
     pub(super) is_ready: bool,
     /// The far end has closed its side: an empty read is not the last word.
     pub(super) is_closing: bool,
-    /// Sending has failed: what was received before is still handed over.
+    /// Sending has failed: packets received before are still handed over.
     pub(super) is_broken: bool,
 }
 
@@ -65,7 +65,7 @@ impl Connection {
         }
     }
 
-    /// Whether the kernel has not taken all of what it was offered.
+    /// Whether the kernel has not taken all bytes offered.
     #[inline]
     pub(super) fn has_unsent(&self) -> bool {
         self.unsent_from < self.unsent.len()
@@ -171,7 +171,7 @@ impl Connection {
         Head { kind: Kind::Packet, body_bytes, header_bytes: header.len(), sums }.emit()
     }
 
-    /// Offers the kernel what is kept.
+    /// Offers the kept bytes to the kernel.
     #[inline]
     fn send_kept(&self) -> Result<usize, Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -185,7 +185,7 @@ impl Connection {
         rustix::net::sendmsg(&self.socket, &pieces, &mut control, flags)
     }
 
-    /// Keeps what is left of a packet after its first `skip` bytes.
+    /// Keeps the rest of a packet after its first `skip` bytes.
     fn keep(&mut self, mut skip: usize, parts: [&[u8]; 5]) {
         for part in parts {
             let gone = skip.min(part.len());
@@ -202,7 +202,7 @@ impl Connection {
         self.flush();
     }
 
-    /// Sends what was kept. Whether nothing is left.
+    /// Sends the kept bytes. Returns whether nothing is left.
     pub(super) fn flush(&mut self) -> bool {
         self.wants_room = false;
         self.unsent.extend(self.tail.take().into_iter().flatten());
@@ -235,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// The next frame of what was read.
+    /// The next frame of the bytes read.
     ///
     /// # Errors
     /// The bytes are no frame: where the next one begins cannot be known.

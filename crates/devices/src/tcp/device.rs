@@ -29,7 +29,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const NEWS: u64 = u64::MAX;
 /// Token of a descriptor that only wakes.
 pub(super) const DOORBELL: u64 = u64::MAX - 1;
-/// After so many packets in a row from where they were expected, epoll need not watch that connection.
+/// After this many packets in a row from the expected connection, epoll need not watch it.
 const STREAK: u32 = 8;
 /// Events taken from the kernel at a time.
 const EVENTS_COUNT: usize = 32;
@@ -95,7 +95,7 @@ pub(super) struct Peer {
     pub(super) is_awaited: bool,
     /// It has said goodbye, or is gone.
     pub(super) is_over: bool,
-    /// It has said goodbye, and what it said before may not have been read on all connections.
+    /// It has said goodbye, and earlier packets may be unread on some connections.
     pub(super) is_leaving: bool,
 }
 
@@ -193,7 +193,7 @@ impl Tcp {
         Card { node, cpus_count, endpoints: self.endpoints.clone() }
     }
 
-    /// Says goodbye to all and ends: what was sent leaves first, if that takes no longer than `patience`.
+    /// Says goodbye to all and ends: pending packets leave first, if that takes no longer than `patience`.
     pub fn detach(&mut self, patience: Duration) {
         let deadline = Instant::now() + patience;
         for connection in self.connections.iter_mut().flatten() {
@@ -282,7 +282,7 @@ impl Tcp {
         }
     }
 
-    // What the acceptor says.
+    // Handles the acceptor's messages.
 
     #[cold]
     fn take_news(&mut self) {
@@ -453,7 +453,7 @@ impl Tcp {
         }
     }
 
-    /// Asks the kernel what has happened to any socket. Whether anything has.
+    /// Asks the kernel for events of all sockets. Returns whether there are any.
     fn gather(&mut self, timeout: Option<Duration>) -> bool {
         let timeout =
             timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });

@@ -15,7 +15,7 @@ pub enum TcpError {
     System {
         /// The attempted operation.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// No port of the range is free at an address.

@@ -84,7 +84,7 @@ pub(super) fn sum_of(pieces: [&[u8]; 2]) -> u32 {
     running.get()
 }
 
-/// What a frame is.
+/// Kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A packet.

@@ -93,7 +93,7 @@ impl Key {
     }
 }
 
-/// So many bytes from the system's generator.
+/// `N` bytes from the system's generator.
 ///
 /// # Errors
 /// The system has none.
@@ -155,7 +155,7 @@ impl Hello {
     }
 }
 
-/// What a listener answers to a hello: it knows the key too.
+/// A listener's answer to a hello, which proves that it knows the key, too.
 pub(super) fn challenge(
     key: &Key,
     hello: &[u8; HELLO_BYTES],

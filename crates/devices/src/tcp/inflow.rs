@@ -33,8 +33,7 @@ const BUFFER_BYTES_MAX: usize = HEAD_BYTES + BODY_BYTES_MAX + FRAME_BYTES;
 /// Read at a time, at most; and while long payloads are being fetched, so that little of them is copied.
 const READ_BYTES: usize = PAYLOAD_BYTES_MAX;
 const READ_BYTES_FETCHING: usize = BUFFER_BYTES_MIN;
-/// The front of a packet is offered if its payload is at least so long: what it saves is then more than it
-/// costs.
+/// Shortest payload whose front is offered: above it the saving exceeds the cost.
 const LONG_BYTES: usize = 16 << 10;
 /// How long the device does not query the socket (`FIONREAD`) again after it has found no data of a payload,
 /// its `EAGAIN`. Each query takes the socket lock from the kernel's receive path. Together with packets of 1
@@ -57,7 +56,7 @@ pub(super) enum Next {
     Nothing,
 }
 
-/// What a read came to.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Read {
     /// Something, and there may be more.
@@ -192,7 +191,7 @@ impl Inflow {
         }
     }
 
-    /// The next frame of what was read. Packets with a wrong sum are dropped.
+    /// The next frame of the bytes read. Packets with a wrong sum are dropped.
     ///
     /// # Errors
     /// The bytes are no frame: where the next one begins cannot be known.
@@ -352,7 +351,7 @@ impl Fetching {
         self.note(into, bytes.len());
     }
 
-    /// So many more bytes are in their place.
+    /// `count` more bytes are in place.
     fn note(&mut self, into: &[u8], count: usize) {
         let end = self.placed_bytes + count;
         if self.head.sums.is_some() {

@@ -95,7 +95,7 @@ impl Interface {
         u64::from(self.speed_mbit_per_s.unwrap_or(SPEED_UNKNOWN_MBIT_PER_S)) * 1_000_000 / 8
     }
 
-    /// What a rail over it can do.
+    /// Capabilities of a rail over it.
     pub fn capabilities(&self) -> RailCapabilities {
         // One small string per interface, for the life of the process.
         let name = String::leak(self.name.clone());
@@ -142,7 +142,7 @@ fn fact<T: std::str::FromStr>(name: &str, what: &str) -> Option<T> {
     std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok()?.trim().parse().ok()
 }
 
-/// What a user names: an interface, or a network.
+/// A user's choice: an interface, or a network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Pattern {
     Name(String),

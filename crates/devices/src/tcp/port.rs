@@ -340,7 +340,7 @@ impl Stream {
         self.receive_at_most(CHUNK_BYTES)
     }
 
-    /// As [`receive`](Self::receive), at most so many: what follows them is for others.
+    /// As [`receive`](Self::receive), at most `bytes_max`: later bytes are for others.
     ///
     /// # Errors
     /// As there.

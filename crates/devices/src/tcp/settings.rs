@@ -11,14 +11,14 @@ use std::time::Duration;
 
 /// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
 const RESEND_AFTER_MIN_US: u32 = 50_000;
-/// A connection whose far end's kernel has not answered for so long is broken, whether something is under way
-/// (user timeout) or not (keep-alive asks from 2 s on). If the peer's kernel answers but the peer has not
+/// A connection whose far end's kernel has not answered for this long is broken, whether something is under
+/// way (user timeout) or not (keep-alive asks from 2 s on). If the peer's kernel answers but the peer has not
 /// read for this long and its buffers are full, the connection is made again, which costs a megabyte of
 /// retransmission.
 const DEAD_AFTER_MS: u32 = 6_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(2);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// What a user may set.
+/// Settings of the user.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Which interfaces may be rails.
@@ -46,7 +46,7 @@ impl PortRange {
     /// `40000-40100`, or one port.
     ///
     /// # Errors
-    /// In words, what is wrong.
+    /// A description of the error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {

@@ -139,7 +139,7 @@ fn set_option<T>(
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Ties the socket to an interface, so that what it sends leaves there whatever the routes say.
+/// Binds the socket to an interface, so that its packets leave there independent of the routes.
 ///
 /// # Errors
 /// An old kernel without the privilege.
@@ -150,13 +150,13 @@ pub(super) fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Resul
     set_option(socket, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &index)
 }
 
-/// How much the socket takes beyond what is on its way, in bytes.
+/// Sets the bytes that the socket takes beyond those in flight.
 pub(super) fn set_unsent_max(socket: BorrowedFd<'_>, bytes: u32) {
     // A hint: an old kernel takes more.
     let _ = set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes);
 }
 
-/// How soon what was lost at the end of a burst is sent again, at the soonest, in microseconds.
+/// Sets the least time until data lost at the end of a burst is sent again, in microseconds.
 pub(super) fn set_resend_after_min(socket: BorrowedFd<'_>, us: u32) {
     /// Not in libc yet: `TCP_RTO_MIN_US`, Linux 6.15; older kernels keep to 200 ms.
     const TCP_RTO_MIN_US: libc::c_int = 45;
@@ -168,7 +168,7 @@ pub(super) fn set_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) {
     let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s);
 }
 
-/// What the kernel knows about the far end of a connection.
+/// The kernel's knowledge of the far end of a connection.
 pub(super) struct FarEnd {
     /// Segments sent and not acknowledged.
     pub(super) unacknowledged_count: u32,
@@ -176,7 +176,7 @@ pub(super) struct FarEnd {
     pub(super) silent_ms: u32,
 }
 
-/// What the kernel knows about the far end.
+/// The kernel's knowledge of the far end.
 pub(super) fn far_end(socket: BorrowedFd<'_>) -> Option<FarEnd> {
     // SAFETY: `tcp_info` is integers: zero is a value.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };

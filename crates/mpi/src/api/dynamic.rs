@@ -1,8 +1,8 @@
 //! Chapter "dynamic": processes that MPI starts, and jobs that meet (MPI-5.0 §11.8 to §11.10). How groups
 //! meet: `crate::dynamic`.
 //!
-//! An argument that is significant at the root only is checked there only; what is wrong with it every member
-//! hears as an error of the same class.
+//! An argument that is significant at the root only is checked there only; an error in it is returned to
+//! every member with the same class.
 
 use super::comm::{adopt_alone, finish_making};
 use crate::abi::*;

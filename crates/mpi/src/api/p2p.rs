@@ -29,7 +29,7 @@ struct Elements<P> {
     count: MPI_Count,
 }
 
-/// Where a message goes, or which one is received; two words, too.
+/// The destination of a message, or the selector of a receive; also two words.
 #[derive(Clone, Copy)]
 struct Envelope {
     comm: MPI_Comm,

@@ -72,7 +72,7 @@ fn end(found: Found, request: InOut<MPI_Request>, at: usize) -> Result<Ended, Fa
 }
 
 impl Ended {
-    /// What a call for one request writes into the error field: nothing, but for an empty status, which says
+    /// The error field that a call for one request writes: none, except in an empty status, which says
     /// success (MPI-5.0 §3.7.3).
     fn error_field(&self) -> Option<c_int> {
         self.is_nothing.then_some(MPI_SUCCESS)

@@ -56,7 +56,7 @@ pub(crate) fn is_over_worlds(comm: MPI_Comm) -> Result<bool, Fault> {
 /// `root`, the leader.
 pub(crate) fn acquaint(comm: MPI_Comm, root: Rank, other: Option<OtherLeader>) -> Result<(), Fault> {
     let circle = Circle::of(comm, root)?;
-    // One without a card has a block that no leader can read, so all hear of it.
+    // A process without a card sends a block that no leader can read, so all get the error.
     let (own, own_fault) = match own_block() {
         Ok(own) => (own, None),
         Err(fault) => (vec![0; BLOCK_BYTES], Some(fault)),

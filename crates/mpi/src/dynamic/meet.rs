@@ -6,7 +6,7 @@
 //!   members <-- broadcast -- that the others have ours
 //! ```
 //!
-//! Whatever fails at a leader is broadcast, so that no member waits for it.
+//! A failure at a leader is broadcast, so that no member waits for it.
 
 use super::poll_until;
 use super::ports::{self, Side, settings};
@@ -148,7 +148,7 @@ pub(super) fn members_of(blocks: &[u8]) -> Result<Vec<Member>, Fault> {
     blocks.chunks_exact(BLOCK_BYTES).map(member).collect()
 }
 
-/// The leader meets the other one: what its group is to know, and the stream to go on with.
+/// The leader connects to the other one. Returns the result for its group, and the stream to go on with.
 fn begin(side: Side, members: Vec<Member>, leader: Rank) -> Result<(Talk, Found), Fault> {
     let token = Key::random().map_err(crate::fault::failed("draw a key"))?.to_bytes();
     let is_acceptor = matches!(side, Side::Accept(_));

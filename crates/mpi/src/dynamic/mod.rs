@@ -31,8 +31,7 @@ use std::time::{Duration, Instant};
 static PARENT: AtomicUsize = AtomicUsize::new(0);
 /// Others have started this process, and the launcher takes the two worlds for connected.
 static IS_CONNECTED: AtomicBool = AtomicBool::new(false);
-/// Under this name in its key-value space the launcher hears that a process is connected to its own world
-/// only.
+/// The key in the launcher's key-value space that says that a process is connected to its own world only.
 const APART_KEY: &str = ayatori_launch::environment::KEY_OF_APART;
 
 /// The intercommunicator with the parents of this process, or the null handle.

@@ -26,16 +26,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Packed bytes that go through a buffer at a time.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Pieces of memory at least so long on average go by vectored calls.
+/// Least average length of pieces of memory that go by vectored calls.
 const VECTORED_BYTES_MIN: usize = 2048;
-/// Sieving reads holes and saves a call a piece: of a file in the page cache, worth it up to so many bytes of
-/// hole.
+/// Sieving reads holes and saves a call a piece: for a file in the page cache, that pays up to this many
+/// bytes of hole.
 const READ_HOLE_BYTES_MAX: usize = 2048;
 /// A write of a piece excludes others from the whole file in the kernel, so writers of neighbouring pieces
 /// wait for each other at every piece: windows are worth twice as many bytes, although these are read and
 /// written.
 const WRITE_HOLE_BYTES_MAX: usize = 4096;
-/// A hole of so many bytes takes longer to copy than another call, so no window has one.
+/// A hole of this many bytes takes longer to copy than another call, so no window has one.
 const WIDE_HOLE_BYTES: u64 = 32 << 10;
 /// Pieces that a choice looks at.
 const SAMPLE_COUNT: usize = 64;

@@ -1,4 +1,5 @@
-//! The data access routines (MPI-5.0 §14.4): where an access begins, what it moves, and how its call ends.
+//! The data access routines (MPI-5.0 §14.4): the start of an access, the data it moves, and the end of its
+//! call.
 
 use super::access::{Access, Manner};
 use super::collective;
@@ -47,7 +48,7 @@ pub(super) struct Prepared {
     own: Option<(Data, Scratch)>,
 }
 
-/// What a call moves, before it is known where to.
+/// The data of a call, before its place is known.
 struct Moves {
     view: Arc<View>,
     manner: Manner,
@@ -240,7 +241,7 @@ impl File {
 }
 
 impl Prepared {
-    /// The access has moved so many bytes of the file; how many of the elements that is.
+    /// The access has moved `bytes` of the file; returns the number of elements.
     fn finish(self, bytes: usize) -> Result<usize, Fault> {
         let Self { access, elements, own } = self;
         match own {

@@ -29,7 +29,7 @@ const AGGREGATORS_PER_HOST: usize = 4;
 const PIECE_BYTES_MAX: u64 = 64 << 10;
 /// Parts of aggregators begin at multiples of this.
 const ALIGNMENT: u64 = 4096;
-/// An aggregator reads and writes holes between pieces up to so many bytes.
+/// Longest hole between pieces that an aggregator reads and writes, in bytes.
 const HOLE_BYTES_MAX: u64 = 4096;
 /// Pieces that are looked at.
 const SAMPLE_COUNT: usize = 64;

@@ -212,7 +212,7 @@ impl File {
         }
     }
 
-    /// The shared pointer, moved on by so many etypes; where it was.
+    /// Moves the shared pointer on by `etypes`; returns its old place.
     pub(crate) fn advance_shared(&self, etypes: MPI_Offset) -> Result<MPI_Offset, Fault> {
         self.pointer.add(etypes).map_err(self.failed("move the shared pointer of"))
     }

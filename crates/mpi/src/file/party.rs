@@ -70,7 +70,7 @@ impl Party {
 
     fn run(&self, operation: Operation) -> Result<(), Fault> {
         debug_assert!(self.size > 1, "a process alone exchanges nothing");
-        // The file's error handler hears of it, not the communicator's, which no handle names.
+        // The file's error handler gets the error, not the communicator's, which no handle names.
         run(self.comm, Mode::Blocking, operation, Staging::default())
             .map_err(|error| fault(error.code(), format_args!("{}", error.detail())))
     }

@@ -72,7 +72,7 @@ pub(crate) fn register(
     Ok(())
 }
 
-/// The basic types of so many elements in order, each with how often.
+/// The basic types of `count` elements in order, each with its count.
 fn for_each_basic(ty: &Type, count: usize, mut f: impl FnMut(Predefined, usize) -> bool) {
     for _ in 0..count {
         let each = ty.signature.for_each(&mut |basic, count| if f(basic, count) { Ok(()) } else { Err(()) });

@@ -116,14 +116,14 @@ impl Fd {
         Ok(self.status()?.st_mode & libc::S_IFMT == libc::S_IFDIR)
     }
 
-    /// Makes the file so long: cuts it, or adds zeros.
+    /// Sets the file's length to `bytes`: cuts it, or adds zeros.
     pub(crate) fn set_size(&self, bytes: u64) -> Result<(), Errno> {
         let bytes = offset(bytes)?;
         // SAFETY: no memory is involved.
         retried(|| unsafe { libc::ftruncate(self.0.as_raw_fd(), bytes) as isize }).map(drop)
     }
 
-    /// Has room on the storage device for so many bytes; the file is at least so long then.
+    /// Reserves `bytes` on the storage device; the file is at least that long then.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<(), Errno> {
         let bytes = offset(bytes)?;
         loop {
@@ -259,7 +259,7 @@ impl Scratch {
         Self { len: bytes.len(), memory: bytes }
     }
 
-    /// Makes it so long, whatever its bytes are then. No buffer that it gave is in use.
+    /// Sets its length; its bytes are then unspecified. No buffer that it gave is in use.
     pub(crate) fn resize(&mut self, bytes: usize) {
         if self.memory.len() < bytes {
             self.memory = vec![0; bytes];

@@ -18,10 +18,10 @@ use ayatori_launch::launcher::{Launcher, Name};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Up to so many processes each asks the launcher itself: that takes no longer than the second fence.
+/// Up to this many processes, each asks the launcher itself: that takes no longer than the second fence.
 const ASKED_BY_EACH_MAX: u32 = 64;
 
-/// What a process knows of the others after the exchange.
+/// A process' knowledge of the others after the exchange.
 pub(super) struct Cards {
     pub(super) book: Arc<dyn CardBook>,
     /// The ranks of this host, in order.
@@ -40,7 +40,7 @@ pub(super) struct Facts {
     pub(super) processors: u32,
 }
 
-/// What a process says of itself.
+/// A process' data about itself.
 pub(super) struct Own<'o> {
     /// The number of its host on its card.
     pub(super) node: u64,

@@ -1,7 +1,7 @@
-//! The engine: what moves messages, in whatever progress mode. In modes *inline* and *assisted* calls have
-//! the machine themselves. In mode *offload* its thread has it: what is frequent goes there as commands, and
-//! all else borrows the machine until the process is unlocked. So a call that uses [`Engine::machine`] is
-//! right in every mode.
+//! The message engine, in every progress mode. In modes *inline* and *assisted* calls have the machine
+//! themselves. In mode *offload* its thread has it: frequent operations go there as commands, and all others
+//! borrow the machine until the process is unlocked. So a call that uses [`Engine::machine`] is right in
+//! every mode.
 
 use crate::abi::MPI_Request;
 use crate::operation::Operation;
@@ -144,7 +144,7 @@ impl Engine {
         self.remote.as_mut()?.take_response()
     }
 
-    /// So many responses were taken in one go.
+    /// `count` responses were taken at once.
     pub(crate) fn responses_taken(&self, count: u64) {
         if let Some(remote) = &self.remote {
             remote.responses_taken(count);

@@ -49,17 +49,16 @@ use super::sleepers::{COMPLETED, RESTING, WATCHING, parker, set_parker, tell_res
 
 /// Time without a call after which the helper takes over, and its interval of checking that.
 const TICK: Duration = Duration::from_micros(500);
-/// After so many ticks at each of which there had been calls it ticks at half that rate.
+/// After this many ticks in a row with calls it ticks at half that rate.
 const EAGER_TICKS: u32 = 8;
-/// After so many ticks at each of which there had been calls it is idle: the next call that leaves work wakes
-/// it.
+/// After this many ticks in a row with calls it is idle: the next call that leaves work wakes it.
 const BUSY_TICKS: u32 = 50;
 /// Interval of checking for calls while calls leave nothing but links behind. A shorter one finds no link
 /// with work (an acknowledgement waits for 2 ms), and each check costs a program that uses the core some 20
 /// µs.
 const LINKS_TICK: Duration = Duration::from_millis(4);
-/// While data moves it looks again and again for so long before it sleeps: a wake-up for every
-/// acknowledgement would keep the other side waiting.
+/// While data moves it polls for this time before it sleeps: a wake-up for every acknowledgement would delay
+/// the other side.
 const LOOKS_TIME: Duration = Duration::from_micros(50);
 
 /// The kernel supports the lock, and there is a peer.

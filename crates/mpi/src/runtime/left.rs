@@ -28,7 +28,7 @@ pub(super) fn say() -> Result<(), Fault> {
     Ok(())
 }
 
-/// How many requests there are, of which the core has so many.
+/// Number of requests, of which the core has `of_core`.
 fn requests_count(requests: &Requests, of_core: usize) -> usize {
     let behind: usize = requests.table.iter().map(|request| going_count(&request.what)).sum();
     // `SENT` is always there.
@@ -47,7 +47,7 @@ fn going_count(what: &What) -> usize {
     halves.iter().filter(|half| matches!(half, Some(Half::Going(_)))).count()
 }
 
-/// So many of something, in words; `None`: none.
+/// A count with its noun; `None`: none.
 fn amount(count: usize, what: &str) -> Option<String> {
     let (noun, rest) = what.split_at(what.find(' ').unwrap_or(what.len()));
     match count {

@@ -66,7 +66,7 @@ impl Net {
         on_device!(self, |device| device.wait(timeout));
     }
 
-    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`parker`](Self::parker).
+    /// As [`Device::arm`], for a thread that releases the device and sleeps at [`parker`](Self::parker).
     pub(crate) fn arm_aside(&mut self) -> Armed {
         on_device!(self, |device| device.arm_aside())
     }

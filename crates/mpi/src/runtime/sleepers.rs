@@ -43,7 +43,7 @@ pub(super) fn parker() -> Option<Arc<Parker>> {
 /// The engine's thread has done work: wakes the threads that it concerns. `has_answered`: it has given
 /// responses, or all threads must look for another reason.
 pub(super) fn tell(has_answered: bool) {
-    // They say that they rest, then look once more; what they are to find was there before this.
+    // A thread announces that it rests, then looks once more; its event was stored before this fence.
     fence(Ordering::SeqCst);
     let concerned = if has_answered { &RESTING } else { &WATCHING };
     if concerned.load(Ordering::Relaxed) > 0 {
@@ -69,12 +69,12 @@ pub(crate) fn begin_outside() {
 /// One has ended.
 pub(crate) fn end_outside() {
     OUTSIDE.fetch_sub(1, Ordering::Release);
-    // They say that they rest, then look once more; what they are to find was there before this.
+    // A thread announces that it rests, then looks once more; its event was stored before this fence.
     fence(Ordering::SeqCst);
     tell_resting();
 }
 
-/// How long to sleep at the device, where that may be so long.
+/// The sleep at the device, if it may last up to `most`.
 pub(super) fn park_at_device(most: Option<Duration>) -> Option<Duration> {
     match OUTSIDE.load(Ordering::Acquire) {
         0 => most,

@@ -72,7 +72,7 @@ extern "C" fn at_exit() {
     }
 }
 
-/// The last thing of `MPI_Session_finalize`: what was sent leaves, as long as others may still answer.
+/// The last step of `MPI_Session_finalize`: pending messages leave, as long as others may still answer.
 pub(crate) fn end_session() -> Result<(), Fault> {
     let _alone = locked(&BOUNDS);
     if phase::remove_session() == 0 && phase::world() != Phase::Running {
@@ -203,7 +203,7 @@ fn end() -> Result<(), Fault> {
         };
         let left = client.fence_while(&mut answer).map_err(unreachable);
         if let Some(fault) = left.err().or(failed) {
-            // The error may end the job: the launcher is to hear why.
+            // The error may end the job: the launcher must learn why.
             *launcher() = Some(client);
             return Err(fault);
         }

@@ -91,7 +91,7 @@ pub(crate) fn complete(process: Guard, posted: Posted, comm: MPI_Comm) -> Result
     Ok(completion)
 }
 
-/// Looks at a collective operation in shared memory so often before it looks for messages.
+/// Number of looks at a collective operation in shared memory before each look for messages.
 const NODE_LOOKS: u32 = 8;
 
 /// Waits for the operation that the node's collectives have begun on the communicator.

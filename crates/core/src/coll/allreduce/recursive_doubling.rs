@@ -1,8 +1,8 @@
 //! Recursive doubling: ⌈log₂ n⌉ rounds (two more if n is no power of two) of the whole vector. Best for short
 //! vectors; keeps rank order, so it serves operations that do not commute.
 //!
-//! Neighbours are folded first if n is no power of two. What a process has summed up always belongs to a run
-//! of ranks, and its partner's to the run beside it.
+//! Neighbours are folded first if n is no power of two. A process' partial sum always belongs to a run of
+//! ranks, and its partner's to the run beside it.
 
 use super::Args;
 use crate::coll::Builder;

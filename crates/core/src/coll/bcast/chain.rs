@@ -5,7 +5,7 @@ use super::Args;
 use crate::coll::schedule::StepId;
 use crate::coll::{Builder, Rooted};
 
-/// So many receives are posted at once: one in transfer, one ready for the next.
+/// Receives posted at once: one in transfer, one ready for the next.
 const POSTED_RECEIVES: usize = 2;
 
 pub(super) fn build(builder: &mut Builder, Args { context, buffer, root }: Args, segment_bytes: usize) {

@@ -25,7 +25,7 @@ pub(super) fn build(builder: &mut Builder, args: Args<'_>) {
     } else {
         tree(builder, context, Some(operand), None, 0, false);
         if let Some(recv) = recv {
-            // In place, what was sent up lies here.
+            // In place, this buffer holds the operand sent up.
             builder.fence();
             builder.receive(0, recv);
         }

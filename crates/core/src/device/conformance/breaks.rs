@@ -95,7 +95,7 @@ fn burst(rig: &mut Rig<'_>, link: Link, log: &mut Log) -> Outcome {
     if has_come { Ok(()) } else { Err(Stop::Broken("packets over a rail that is up do not arrive".into())) }
 }
 
-/// What the two sides of a link have reported, judged as it comes: sender, receiver.
+/// Reports of the two sides of a link, sender and receiver, judged as they come.
 #[derive(Default)]
 struct Log {
     is_up: [bool; 2],

@@ -156,7 +156,7 @@ fn transfers(rig: &mut Rig<'_>, way: Way) -> Outcome {
         let target = target.inner();
         let seen = match way {
             Way::Get => bytes_of(&target),
-            // What the peer sees when a packet comes that was sent afterwards.
+            // Memory that the peer sees when a later packet arrives.
             Way::Put => {
                 rig.watched = Some(target);
                 rig.offer(link, &numbered(link, number), b"")?;

@@ -46,9 +46,9 @@ pub trait World {
     /// Runs `f` with the device of the process at a place.
     fn with(&mut self, at: usize, f: &mut dyn FnMut(&mut dyn Device));
 
-    /// Lets time pass, a little, so that what is under way goes on. `false`: waiting is of no use any more,
-    /// for nothing is under way (a simulated world), or for the world's patience is over (a real one:
-    /// minutes, a limit for what hangs).
+    /// Lets a little time pass, so that operations under way go on. `false`: waiting is useless, because
+    /// nothing is under way (a simulated world), or because the world's time limit for hangs is over (a real
+    /// one: minutes).
     fn advance(&mut self) -> bool;
 
     /// Sleeps at a device that has answered [`Armed`](super::Armed::Armed) until it is woken. `false`: no
@@ -75,9 +75,9 @@ pub trait World {
 pub struct Failure {
     /// The check that found it.
     pub check: &'static str,
-    /// What the device's documentation says.
+    /// The promise in the device's documentation.
     pub promise: &'static str,
-    /// What happened instead.
+    /// The observed behaviour.
     pub what: String,
 }
 
@@ -98,7 +98,7 @@ pub struct Skip {
     pub reason: &'static str,
 }
 
-/// What a device that keeps its promises was checked for.
+/// The checks that a device has passed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Report {
     /// The checks that were run.

@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The longest packet that is tried, whatever the rail says.
+/// The longest packet tried, even if the rail takes longer ones.
 const TRIED_BYTES_MAX: usize = 2 << 20;
 
 /// The longest payload behind a header that is tried on a rail.
@@ -197,7 +197,7 @@ pub(super) fn ordered(rig: &mut Rig<'_>) -> Outcome {
     links.into_iter().try_for_each(|link| expect_numbers(rig, link, COUNT))
 }
 
-/// Sends until the link is full, or often enough. How many were taken, and whether it is full.
+/// Sends until the link is full, or often enough. Returns the number taken, and whether it is full.
 fn fill(rig: &mut Rig<'_>, link: Link, length: usize, first: u32) -> (u32, bool) {
     let payload = pattern(0, length);
     for count in 0..20_000 {
@@ -244,7 +244,7 @@ pub(super) fn held(rig: &mut Rig<'_>) -> Outcome {
             let Some((bytes, incoming)) = take_held(rig, link.to)? else {
                 return broken(format!("a packet of {length} bytes does not arrive"));
             };
-            // Whatever is called now, but for poll, the packet lies where it is.
+            // All calls except poll leave the packet in its place.
             let (more_count, _) = fill(rig, link, length, 0);
             if let Some(back) = back {
                 let _ = rig.send(back, b"back", &pattern(1, 500));
@@ -343,7 +343,8 @@ pub(super) fn arm(rig: &mut Rig<'_>) -> Outcome {
         }
         let (_, is_full) = fill(rig, link, 1_000, 0);
         if is_full && rig.arm(link.from) == Armed::Armed {
-            // Not all of them: the sender may hold the rest of a packet, and does nothing until it is woken.
+            // Polls not all devices: the sender may hold the rest of a packet, and does nothing until it is
+            // woken.
             rig.drain(link.to)?;
             if !rig.sleep(link.from) {
                 return broken(format!("room does not end the sleep of a process that found {link:?} full"));

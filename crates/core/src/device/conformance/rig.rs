@@ -20,7 +20,7 @@ pub(super) const SETTLE_ROUNDS: usize = 100;
 pub(super) const GUARD_BYTES: usize = 64;
 const GUARD: u8 = 0xa5;
 
-/// What a device has reported.
+/// Reports of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Came {
     /// A packet: header and payload as the device gave them, one behind the other.
@@ -320,7 +320,7 @@ impl<'w> Rig<'w> {
         Ok(true)
     }
 
-    /// Polls one device only: until something has come, and then until nothing has come for some time.
+    /// Polls one device only: until the first event, and then until no event comes for some time.
     pub(super) fn drain(&mut self, at: usize) -> Result<(), String> {
         self.run_until_polled(|rig| rig.look(at))?;
         let mut quiet_count = 0;
@@ -375,7 +375,7 @@ impl<'w> Rig<'w> {
         Ok(())
     }
 
-    /// Waits until so many packets have come, fetched ones included, and takes them.
+    /// Waits until `count` packets have arrived, fetched ones included, and takes them.
     pub(super) fn take_packets(&mut self, at: usize, count: usize) -> Result<Vec<Came>, String> {
         let is_packet = |came: &Came| matches!(came, Came::Packet { .. } | Came::Fetched { .. });
         let is_done = self.run_until(|rig| {
@@ -412,7 +412,7 @@ impl<'w> Rig<'w> {
     }
 }
 
-/// What a poll brought, read while it lay there.
+/// Result of a poll, read while the packet was held.
 enum Polled {
     Came(Came),
     Front(Incoming, Vec<u8>, usize),

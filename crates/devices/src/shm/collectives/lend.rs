@@ -52,7 +52,7 @@ impl NodeCollectives {
         if self.kernel_copy {
             match self.room.take_lent(self.round, pid, &buffer) {
                 Ok(()) => return self.arrive_and(Stage::Idle),
-                // EFAULT is about this memory; all else is about the kernel's permission.
+                // EFAULT concerns this memory; other errors concern the kernel's permission.
                 Err(error) => self.kernel_copy = error.raw_os_error() == Some(libc::EFAULT),
             }
         }

@@ -12,12 +12,11 @@
 //!
 //! # Ownership protocol
 //!
-//! 1. A member *arrives* at round e (`arrived` + 1, acquire and release) once it has written everything that
-//!    others are to read of it in this round, and has read everything that rounds before e offered, and, for
-//!    what was `published` in e itself, that too.
+//! 1. A member *arrives* at round e (`arrived` + 1, acquire and release) once it has written all its data of
+//!    this round, and has read all data of rounds before e and, if e `published` some, also that.
 //! 2. The last to arrive sets `arrived` back to 0, may write the result, and stores `released` = e + 1 with
-//!    release. A member that has seen that (acquire) reads deposits and result of e until it arrives at e +
-//!    1.
+//!    release. A member that has seen that (acquire) reads deposits and result of e until its arrival at
+//!    round e + 1.
 //! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. All members
 //!    arrived there, and so have read all of round e - DEPTH (rules 1, 2), which used the same memory.
 //! 4. Member r writes its own deposit only. The result is written by one: the last to arrive, before it
@@ -36,7 +35,7 @@
 //!    same time, where a round takes three one after the other.
 //! 7. Where members exchange, a barrier is no round either: each counts those that it has come to, in a word
 //!    of its own (with release), and has seen all others' count (acquire) before it leaves. A count is at
-//!    most one ahead of what is waited for.
+//!    most one ahead of the awaited one.
 //! 8. A room starts as zero bytes in header, steps and posts. The last member to leave puts it back so, and
 //!    frees it by storing 0 as the key, with release.
 
@@ -71,7 +70,7 @@ struct Published(AtomicU64);
 /// Bits of the number of pieces; a round's data are some at most.
 const PIECES_BITS: u32 = 16;
 
-/// What the root of a round lends.
+/// Memory that the root of a round lends.
 #[repr(C, align(128))]
 struct Lent {
     /// In the root's memory; 0: the kernel's copy is not to be had.
@@ -222,7 +221,7 @@ impl Room {
         }
     }
 
-    /// The root has written so many pieces.
+    /// The root has written `pieces`.
     pub(crate) fn publish(&self, round: u64, pieces: usize) {
         let published = (round + 1) << PIECES_BITS | pieces as u64;
         self.step(round).published.0.store(published, Ordering::Release);

@@ -43,7 +43,7 @@ fn length(value: MPI_Count, name: &str) -> Result<usize, Fault> {
         .map_err(|_| fault(MPI_ERR_ARG, format_args!("argument {name} is negative ({value})")))
 }
 
-/// A displacement of so many units in bytes.
+/// A displacement in units, converted to bytes.
 fn bytes(displacement: MPI_Count, unit: isize) -> Result<isize, Fault> {
     let displacement = isize::try_from(displacement).ok().and_then(|value| value.checked_mul(unit));
     displacement.ok_or_else(|| fault(MPI_ERR_ARG, format_args!("a displacement exceeds the address space")))

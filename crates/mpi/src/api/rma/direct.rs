@@ -1,8 +1,8 @@
 //! Operations on plain elements (of predefined types without gaps): without a message, and without a look at
 //! layouts. In memory that all members of a window share, short ones are loads and stores. In memory of the
 //! program's on this host, long puts and gets are one copy by the kernel, which needs nothing of the target.
-//! Short operations elsewhere are messages, but without a look at layouts, too. Whatever is not that, or is
-//! wrong, is left to the longer way, which says what.
+//! Short operations elsewhere are messages, but without a look at layouts, too. Other operations and errors
+//! are left to the general path, which reports the error.
 
 use super::operands::{At, Elements};
 use crate::abi::*;
@@ -26,8 +26,8 @@ use std::ffi::{c_int, c_void};
 
 /// The windows are locked while memory is loaded or stored, so it is not much.
 const SHARED_BYTES_MAX: usize = 16 * 1024;
-/// So many bytes go in the message that asks for them, which a target that is in MPI takes sooner than the
-/// kernel is called.
+/// Maximum bytes that travel in the message itself, which a target inside MPI handles faster than a kernel
+/// call.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// The process is locked while the kernel copies; more goes as a message, in pieces.
 const KERNEL_BYTES_MAX: usize = 1 << 20;

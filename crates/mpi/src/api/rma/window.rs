@@ -37,8 +37,8 @@ pub(super) fn wait_on(
     wait(process, posted)?.error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// A flush or a fence looks so often whether it is over before it becomes a request, some microseconds in
-/// all: longer than a target takes that is in MPI.
+/// Number of looks of a flush or fence before it becomes a request, some microseconds in all: longer than a
+/// target inside MPI takes.
 const LOOKS_COUNT: u32 = 100;
 
 /// Looks for a while, making progress in between, for what `ended` gives.
@@ -56,7 +56,7 @@ fn look(
     None
 }
 
-/// Waits until what was done at a target, or at all, is over there.
+/// Waits until operations at a target, or at all targets, are complete there.
 pub(super) fn wait_for_flush(id: WindowId, rank: Option<Rank>) -> Result<(), Fault> {
     let mut process = process()?;
     let machine = process.engine();
@@ -135,7 +135,7 @@ fn duplicate(comm: MPI_Comm) -> Result<Members, Fault> {
     Ok(Members { comm: new, group, rank, is_local })
 }
 
-/// What a window is made of.
+/// Parts of a window being made.
 struct Made {
     flavor: c_int,
     memory: Memory,

@@ -15,7 +15,7 @@ pub(super) const COPY_BYTES_MAX: usize = 128;
 /// Copies that wait for credit at most; beyond it, senders wait themselves.
 pub(super) const COPIES_KEPT_MAX: u32 = 256;
 
-/// What a call wants.
+/// A call's command.
 #[allow(clippy::large_enum_variant)] // The largest is the most frequent, and lives in the queue.
 pub(super) enum Command {
     /// Starts what the request stands for.

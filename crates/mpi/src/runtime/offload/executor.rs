@@ -1,4 +1,4 @@
-//! The engine's side of the queues: executes commands, finds what is over, answers.
+//! The engine's side of the queues: executes commands, finds completed operations, answers.
 
 use super::command::{Command, QUEUE_CAPACITY, Response};
 use super::flags::FLAGS;
@@ -74,7 +74,8 @@ impl Executor {
         self.commands.is_empty()
     }
 
-    /// A round: commands, progress, answers. Whether anything happened, and whether anything was answered.
+    /// A round: commands, progress, answers. Returns whether anything happened, and whether anything was
+    /// answered.
     #[inline]
     pub(super) fn round(&mut self, machine: &mut Machine) -> (bool, bool) {
         let mut worked = self.execute(machine);
@@ -200,7 +201,7 @@ impl Executor {
         self.nodes.len() < before
     }
 
-    /// Finds what is over.
+    /// Finds completed operations.
     #[inline]
     pub(super) fn harvest(&mut self, machine: &mut Machine) {
         let core = &mut machine.core;

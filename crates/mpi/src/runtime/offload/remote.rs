@@ -163,7 +163,7 @@ impl Remote {
         Some(response)
     }
 
-    /// So many responses were taken in one go.
+    /// `count` responses were taken at once.
     pub(in crate::runtime) fn responses_taken(&self, count: u64) {
         if count >= u64::from(QUEUE_CAPACITY) {
             // There may be more, for which the queue was full.
