@@ -294,7 +294,7 @@ pub fn reduce_scatter(
     Ok(builder.finish())
 }
 
-/// Combines the group's `send`s at its leader, who gets the buffer with the result.
+/// Combines the group's `send`s at its leader, which gets the buffer with the result.
 fn append_reduce(
     builder: &mut Builder,
     pool: &mut Pool,

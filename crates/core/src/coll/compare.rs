@@ -87,7 +87,7 @@ pub(crate) struct Comparing {
 pub(crate) enum Stage {
     /// The members give each other their claims.
     Claims,
-    /// Each member tells each other one how much it sends to it.
+    /// Each member sends each other one the amount that it will send to it.
     Sends,
     /// The members that alone know their expectations report their findings.
     Findings,

@@ -120,9 +120,9 @@ pub(crate) enum Stage {
     Greeting,
     /// They exchange the members of their groups.
     Members,
-    /// Each tells its group the context and the size of the other.
+    /// Each leader broadcasts the other group's context and size in its own.
     Telling,
-    /// Each tells its group the members of the other.
+    /// Each leader broadcasts the other group's members in its own.
     TellingMembers,
 }
 

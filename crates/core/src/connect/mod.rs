@@ -79,7 +79,7 @@ pub enum Output {
     Dial {
         /// Its name.
         dial: DialId,
-        /// To whom.
+        /// The peer to dial.
         peer: ProcessId,
         /// From this interface of ours.
         interface: u8,
@@ -100,7 +100,7 @@ pub enum Output {
     HandOver {
         /// Which.
         made: Made,
-        /// With whom.
+        /// The peer.
         peer: ProcessId,
         /// The rail.
         rail: Rail,

@@ -166,7 +166,7 @@ plain_struct! {
     /// A peer.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct LinkState {
-        /// Who.
+        /// The peer.
         pub peer: ProcessId,
         /// Packets given to the device, modulo 2^32. In order, as those received.
         pub sent_count: u32,
@@ -253,7 +253,7 @@ pub enum Need {
     },
     /// Data or packets are being moved: this process has only to be inside MPI, or to look in.
     Progress {
-        /// Who.
+        /// The peer.
         peer: ProcessId,
     },
     /// The messages of a collective operation.

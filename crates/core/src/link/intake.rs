@@ -53,7 +53,7 @@ fn blame(wire::Malformed(what): wire::Malformed) -> Blame {
 }
 
 impl Links {
-    /// A packet has come by a link that is not [plain](super::Link::is_plain).
+    /// Handles a packet of a link that is not [plain](super::Link::is_plain).
     pub(crate) fn receive<'a>(
         &mut self,
         index: LinkIndex,

@@ -325,8 +325,7 @@ impl Link {
     }
 }
 
-/// Whether packets over these rails have to be numbered and acknowledged: there are several, or one can
-/// break.
+/// Whether packets over these rails must be numbered and acknowledged: there are several, or one can break.
 pub(crate) fn needs_acknowledgements<'a>(rails: impl Iterator<Item = &'a RailCapabilities>) -> bool {
     let (mut count, mut is_sure) = (0, true);
     for rail in rails {
@@ -590,8 +589,7 @@ impl Links {
         }
     }
 
-    /// Offers an eager message, whose bytes may have to be packed. `false`: packets wait, or the device is
-    /// full.
+    /// Offers an eager message, whose bytes may need packing. `false`: packets wait, or the device is full.
     pub(crate) fn offer_message<D: Device>(
         &mut self,
         device: &mut D,
@@ -668,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eager_message_is_at_most_half_of_what_may_be_under_way_to_be_acknowledged() {
+    fn eager_message_is_at_most_half_of_the_unacknowledged_bytes() {
         let long = RailCapabilities { packet_bytes_max: 1 << 30, ..RailCapabilities::default() };
         assert_eq!(eager_bytes_max([long; 1].iter(), Some(1 << 29)), 1 << 29, "it needs no acknowledgement");
         assert_eq!(eager_bytes_max([long; 2].iter(), Some(1 << 29)), stream::STREAM_BYTES_MAX / 2);

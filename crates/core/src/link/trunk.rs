@@ -313,7 +313,7 @@ impl Trunk {
         (took, all)
     }
 
-    /// A packet has come by a rail. Whether something under way was settled.
+    /// Handles a packet of a rail. Returns whether it settled packets in flight.
     pub(super) fn on_packet(&mut self, rail: Rail, header: &TrunkHeader, bytes: u64, now: Instant) -> bool {
         let mut settled = core::mem::take(&mut self.settled);
         let stream = &mut self.stream;

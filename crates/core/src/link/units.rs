@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_longer_than_a_message_may_be_counts_for_as_much_as_units_may_be() {
+    fn packet_longer_than_any_message_counts_as_the_largest_unit() {
         assert_eq!(whole_lines(1 << 40), 1 << 31);
         assert_eq!(whole_lines(DATA_HEADER_BYTES), 1);
     }

@@ -97,16 +97,16 @@ impl Process {
         self.messages.links.are_quiet()
     }
 
-    /// Whether something may have to be done at once while nobody calls: there are requests (also those that
-    /// are over and not taken, or not started), windows that others may access, or packets that wait. Quick,
-    /// and so not exact. Later something may be due if the process [`wants_time`](Self::wants_time), too.
+    /// Whether there may be work to do at once between calls: there are requests (also those that are over
+    /// and not taken, or not started), windows that others may access, or packets that wait. Quick, and so
+    /// not exact. Later something may be due if the process [`wants_time`](Self::wants_time), too.
     #[inline]
     pub fn is_busy(&self) -> bool {
         !self.messages.requests.is_empty() | self.wants_transmit()
     }
 
-    /// Whether data of long messages is on its way, out or in. Looks at every request: for who has nothing
-    /// else to do.
+    /// Whether data of long messages is on its way, out or in. Looks at every transfer: for a caller with
+    /// nothing else to do.
     pub fn is_moving_data(&self) -> bool {
         self.messages.transfers.are_moving_data()
     }

@@ -1,5 +1,4 @@
-//! The words by which a rank tells onlookers what it does: their places in the segment. Who writes and reads
-//! them when, `watch.rs` says.
+//! The words in the segment by which a rank publishes its current call. `watch.rs` writes and reads them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

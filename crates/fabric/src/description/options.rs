@@ -16,7 +16,7 @@ pub struct PlanOptions {
     /// Order in which dimensions are corrected, with dimension-order routing; empty: shortest first, as the
     /// paper's counts imply.
     pub dimension_order: Vec<usize>,
-    /// Who puts the tags: switches or hosts.
+    /// The side that tags frames: switches or hosts.
     pub tagging: TaggingOption,
     /// Identifier of the first VLAN; the others follow.
     pub first_vlan: VlanId,
@@ -88,7 +88,7 @@ pub enum Grouping {
     Fewest,
 }
 
-/// Who puts the tags: switches or hosts.
+/// The side that tags frames: switches or hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaggingOption {
     /// The switches where all of them can, else the hosts.

@@ -56,7 +56,7 @@ pub const SCHEMA: &str = include_str!("../../schema/plan.schema.json");
 pub struct Plan {
     /// Name of the machine, from its description.
     pub machine: String,
-    /// Who tags frames: switches or hosts.
+    /// The side that tags frames: switches or hosts.
     pub tagging: Tagging,
     /// In words, how routes were chosen: `dimension order (1, 0), one VLAN per source switch`.
     pub method: String,
@@ -88,7 +88,7 @@ pub struct Plan {
     pub mstp: Option<Mstp>,
 }
 
-/// Who puts the VLAN tag on a frame.
+/// The side that puts the VLAN tag on a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tagging {

@@ -142,7 +142,7 @@ pub(super) fn vlans_max(machine: &Machine) -> usize {
     models.map(of_model).min().unwrap_or(usize::MAX).min(identifiers).min(instances)
 }
 
-/// Who tags: the switches, unless one of them cannot or the user chose the hosts.
+/// The side that tags: the switches, unless one of them cannot or the user chose the hosts.
 pub(super) fn tagging(machine: &Machine) -> Tagging {
     let all_can = (0..machine.switches.len() as u32)
         .all(|id| machine.switch_model(crate::graph::SwitchId(id)).many_untagged_vlans_per_port);

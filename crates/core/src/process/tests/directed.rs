@@ -176,7 +176,7 @@ fn a_receive_that_ends_is_counted_and_so_is_its_failure() {
 }
 
 #[test]
-fn a_persistent_receive_from_nobody_there_is_refused_when_it_is_made() {
+fn persistent_receive_from_an_invalid_rank_is_refused_at_once() {
     let mut net = pair(getting());
     let process = &mut net.nodes[0].0;
     let made = process.recv_init(CommId::WORLD, Buffer::EMPTY, Source::Rank(2), TagSelector::Any);
