@@ -93,21 +93,21 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_the_architecture_does_not_have_is_found_even_in_tests() {
+    fn an_arrow_against_the_architecture_is_found_in_tests_too() {
         assert!(findings(&package("ayatori-devices", "ayatori-core", None)).is_empty());
         assert_eq!(findings(&package("ayatori-core", "ayatori-devices", None)).len(), 1);
         assert_eq!(findings(&package("ayatori-core", "ayatori-sim", Some("dev"))).len(), 1);
     }
 
     #[test]
-    fn an_unlisted_dependency_of_the_library_is_found_but_not_one_of_its_tests() {
+    fn an_unlisted_dependency_is_found_but_not_one_of_tests() {
         assert!(findings(&package("ayatori-devices", "libc", None)).is_empty());
         assert_eq!(findings(&package("ayatori-devices", "tokio", None)).len(), 1);
         assert!(findings(&package("ayatori-devices", "proptest", Some("dev"))).is_empty());
     }
 
     #[test]
-    fn optional_dependencies_pass_while_no_library_crate_turns_on_features() {
+    fn optional_dependencies_pass_while_no_feature_is_on() {
         let package = |name: &str, target: &str, is_optional: bool, features: &[&str]| {
             json!({"packages": [{"name": name, "dependencies": [{
                 "name": target, "kind": null, "target": null, "optional": is_optional, "features": features

@@ -1,4 +1,6 @@
-//! Files under 800 lines, functions under 70. Exceptions are listed with their length and may only shrink.
+//! Files of at most 800 lines, functions of 70, comments of 110 columns, names of functions of 60 characters.
+//! Exceptions are listed with their length, or with how many there are in a file, and may only shrink. Code
+//! is wrapped by rustfmt, which leaves comments and strings alone.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,14 +17,19 @@ use crate::paths;
 pub(super) struct Limits {
     file_lines_max: usize,
     function_lines_max: usize,
+    comment_columns_max: usize,
+    name_characters_max: usize,
     /// `path` → its length.
     files: BTreeMap<String, usize>,
     /// `path::function` → its length.
     functions: BTreeMap<String, usize>,
+    /// `path` → how many lines of comments are wider: pictures and tables.
+    comments: BTreeMap<String, usize>,
 }
 
 pub(super) fn check(limits: &Limits, files: &[PathBuf], findings: &mut Findings) -> Result<()> {
     let (mut long_files, mut long_functions) = (BTreeMap::new(), BTreeMap::new());
+    let mut wide_comments = BTreeMap::new();
     for file in files {
         let Some(language) = language(file) else { continue };
         let text = std::fs::read_to_string(paths::root().join(file))?;
@@ -31,16 +38,36 @@ pub(super) fn check(limits: &Limits, files: &[PathBuf], findings: &mut Findings)
         if lines > limits.file_lines_max {
             long_files.insert(name.clone(), lines);
         }
+        let wide = wide_comments_count(language, &text, limits.comment_columns_max);
+        if wide > 0 {
+            wide_comments.insert(name.clone(), wide);
+        }
         for (function, lines) in functions(language, &text).with_context(|| name.clone())? {
             if lines > limits.function_lines_max {
                 let longest = long_functions.entry(format!("{name}::{function}")).or_insert(0);
                 *longest = lines.max(*longest);
             }
+            if function.chars().count() > limits.name_characters_max {
+                let most = limits.name_characters_max;
+                findings.push(format!("{name}::{function}: the name has over {most} characters; say less"));
+            }
         }
     }
-    ratchet("lengths.files", limits.file_lines_max, &limits.files, &long_files, findings);
-    ratchet("lengths.functions", limits.function_lines_max, &limits.functions, &long_functions, findings);
+    let Limits { file_lines_max, function_lines_max, comment_columns_max, .. } = limits;
+    let files = Kind { list: "files", unit: "lines".to_owned(), most: *file_lines_max, remedy: "split it" };
+    let functions = Kind { list: "functions", most: *function_lines_max, ..files.clone() };
+    let unit = format!("lines of comments over {comment_columns_max} columns");
+    let comments = Kind { list: "comments", unit, most: 0, remedy: "wrap them" };
+    files.ratchet(&limits.files, &long_files, findings);
+    functions.ratchet(&limits.functions, &long_functions, findings);
+    comments.ratchet(&limits.comments, &wide_comments, findings);
     Ok(())
+}
+
+/// How many lines that are nothing but comment are wider.
+fn wide_comments_count(language: Language, text: &str, columns_max: usize) -> usize {
+    let is_comment = |line: &&str| matches!(language, Language::Rust) && line.trim_start().starts_with("//");
+    text.lines().filter(is_comment).filter(|line| line.chars().count() > columns_max).count()
 }
 
 #[derive(Clone, Copy)]
@@ -90,30 +117,41 @@ fn c_functions(text: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// New or grown: too long. Shrunk or gone: the list must follow.
-fn ratchet(
-    list: &str,
-    limit: usize,
-    allowed: &BTreeMap<String, usize>,
-    found: &BTreeMap<String, usize>,
-    findings: &mut Findings,
-) {
-    for (name, lines) in found {
-        match allowed.get(name) {
-            None => findings.push(format!("{name}: {lines} lines, the limit is {limit}; split it")),
-            Some(old) if lines > old => {
-                findings.push(format!("{name}: grew from {old} to {lines} lines; split it"))
+/// What is limited, and where its exceptions are listed.
+#[derive(Clone)]
+struct Kind {
+    list: &'static str,
+    unit: String,
+    most: usize,
+    remedy: &'static str,
+}
+
+impl Kind {
+    /// New or grown: too long. Shrunk or gone: the list must follow.
+    fn ratchet(
+        &self,
+        allowed: &BTreeMap<String, usize>,
+        found: &BTreeMap<String, usize>,
+        findings: &mut Findings,
+    ) {
+        let Self { list, unit, most, remedy } = self;
+        let place = format!("lengths.{list} of xtask/tidy.toml");
+        for (name, count) in found {
+            match allowed.get(name) {
+                None => findings.push(format!("{name}: {count} {unit}, the limit is {most}; {remedy}")),
+                Some(old) if count > old => {
+                    findings.push(format!("{name}: grew from {old} to {count} {unit}; {remedy}"));
+                }
+                Some(old) if count < old => {
+                    findings
+                        .push(format!("{name}: shrank from {old} to {count} {unit}; lower it in {place}"));
+                }
+                Some(_) => {}
             }
-            Some(old) if lines < old => {
-                findings.push(format!(
-                    "{name}: shrank from {old} to {lines} lines; lower it in {list} of xtask/tidy.toml"
-                ));
-            }
-            Some(_) => {}
         }
-    }
-    for name in allowed.keys().filter(|name| !found.contains_key(*name)) {
-        findings.push(format!("{name}: within the limit now; take it out of {list} of xtask/tidy.toml"));
+        for name in allowed.keys().filter(|name| !found.contains_key(*name)) {
+            findings.push(format!("{name}: within the limit now; take it out of {place}"));
+        }
     }
 }
 
@@ -126,7 +164,8 @@ mod tests {
         let list = |lines| BTreeMap::from([("a.rs".to_owned(), lines)]);
         let count = |allowed: &BTreeMap<_, _>, found: &BTreeMap<_, _>| {
             let mut findings = Findings::new();
-            ratchet("x", 70, allowed, found, &mut findings);
+            let kind = Kind { list: "x", unit: "lines".to_owned(), most: 70, remedy: "split it" };
+            kind.ratchet(allowed, found, &mut findings);
             findings.len()
         };
         let none = BTreeMap::new();
@@ -135,6 +174,13 @@ mod tests {
         assert_eq!(count(&list(90), &list(80)), 1);
         assert_eq!(count(&list(90), &none), 1);
         assert_eq!(count(&none, &list(71)), 1);
+    }
+
+    #[test]
+    fn comments_are_measured_in_characters_and_code_is_not() {
+        let text = format!("    // {0}\n// {0}x\nlet x = \"{0}{0}\";\n//! é{0}\n", "a".repeat(7));
+        assert_eq!(wide_comments_count(Language::Rust, &text, 10), 3);
+        assert_eq!(wide_comments_count(Language::Rust, &text, 14), 0);
     }
 
     #[test]

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn one_allowed_alternative_is_enough_but_every_part_of_an_and_is_needed() {
+    fn one_alternative_is_enough_and_every_part_is_needed() {
         assert_eq!(found(json!("MIT OR GPL-3.0-only")), 0);
         assert_eq!(found(json!("MIT/Apache-2.0")), 0);
         assert_eq!(found(json!("Apache-2.0 WITH LLVM-exception")), 0);

@@ -1,16 +1,18 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler checks.
 //!
 //! * arrows between crates, and what the library's crates may depend on (`arrows`);
-//! * `#![no_std]` in core, `#![forbid(unsafe_code)]` where it is due, `unsafe` only in the listed files (`sources`);
-//! * lengths of files and functions, as a ratchet: today's exceptions are listed with their length and may only shrink
-//!   (`lengths`);
+//! * `#![no_std]` in core, `#![forbid(unsafe_code)]` where it is due, `unsafe` only in the listed files
+//!   (`sources`);
+//! * lengths of files, functions, comments and names, as a ratchet: today's exceptions are listed with their
+//!   length and may only shrink (`lengths`);
 //! * no modules that name each other in a circle, as a ratchet, too (`circles`);
 //! * no test that judges by a clock (`clocks`);
 //! * licences of all dependencies (`licences`);
 //! * every page of `docs/` in the book's summary, no link that leads nowhere (`pages`);
 //! * no name of a package registry in a tracked file (`sources`).
 //!
-//! The lists live in `xtask/tidy.toml`. What clippy can check (forbidden calls) is in the `clippy.toml` of the crate.
+//! The lists live in `xtask/tidy.toml`. What clippy can check (forbidden calls) is in the `clippy.toml` of
+//! the crate.
 
 mod arrows;
 mod circles;

@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_case_has_a_name_of_its_own_and_every_curve_a_run_without_gap() {
+    fn cases_have_names_of_their_own_and_curves_a_run_without_gap() {
         for cases in [quick(), full()] {
             let mut names: Vec<String> = cases.iter().map(Case::columns).collect();
             names.sort_unstable();

@@ -36,7 +36,7 @@ fn ack(next: u32, blocks: &[(u32, u32)]) -> Ack {
 }
 
 #[test]
-fn the_window_doubles_every_round_trip_until_loss_and_is_halved_by_it() {
+fn the_window_doubles_each_round_trip_and_loss_halves_it() {
     let mut stream = stream();
     let mut now_ps = 0;
     for (first, end) in [(0, 10), (10, 30), (30, 70)] {
@@ -68,7 +68,7 @@ fn the_window_doubles_every_round_trip_until_loss_and_is_halved_by_it() {
 }
 
 #[test]
-fn the_timer_waits_as_rfc_6298_says_doubles_and_everything_is_sent_again() {
+fn the_timer_follows_rfc_6298_and_all_is_sent_again() {
     let mut stream = stream();
     assert_eq!(send_all(&mut stream, 0, true).len(), 10);
     // The probe after two round trips, which is lost, too.
