@@ -324,6 +324,21 @@ fn the_stack_bounds_no_nesting_of_types() {
 }
 
 #[test]
+fn elements_without_bytes_leave_no_trace_in_what_is_packed() {
+    let empty = Layout::bytes(0).resized(0, 16).unwrap().repeat(2, 16).unwrap();
+    assert_eq!((empty.size(), empty.extent()), (0, 32));
+    let all = Layout::structure([(3, 0, &empty), (1, 4, &Layout::bytes(4)), (1, 8, &empty)]).unwrap();
+    let memory = Buffer::leaked(all.span(2).unwrap().len);
+    let bytes: Vec<u8> = (0..memory.len() as u8).collect();
+    memory.scatter(0, Piece::Bytes(&bytes));
+    let extent = all.extent() as u8;
+    let mut packed = [0; 8];
+    Region::new(all, 2, memory).unwrap().pack(0, &mut packed[..]);
+    // The memory begins where the first byte is.
+    assert_eq!(packed, [0, 1, 2, 3, extent, extent + 1, extent + 2, extent + 3]);
+}
+
+#[test]
 fn what_exceeds_the_address_space_is_an_error() {
     let half = Layout::bytes(1 << 62);
     assert_eq!(half.contiguous(2), Err(Error::Count));

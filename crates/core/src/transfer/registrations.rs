@@ -164,6 +164,20 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_found_is_no_longer_the_longest_unused() {
+        let memory = Buffer::leaked(100);
+        let [first, second, third] = [0, 10, 20].map(|at| memory.part(at, 10));
+        let mut cache = Registrations::new(2);
+        for (part, word) in [(&first, 1), (&second, 2)] {
+            assert_eq!(cache.made(RAIL, part, key(word)), None);
+            cache.release(RAIL, key(word));
+        }
+        assert_eq!(cache.find(RAIL, &first), Some(key(1)));
+        cache.release(RAIL, key(1));
+        assert_eq!(cache.made(RAIL, &third, key(3)), Some((RAIL, key(2))));
+    }
+
+    #[test]
     fn nothing_is_kept_unless_memory_is_watched_and_real() {
         let mut cache = Registrations::new(0);
         let memory = Buffer::leaked(10);

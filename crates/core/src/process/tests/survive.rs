@@ -2,9 +2,11 @@
 
 use super::net::{Net, Random, memory};
 use crate::buffer::Buffer;
+use crate::comm::Communicator;
 use crate::device::{Event, RailCapabilities};
 use crate::error::Error;
-use crate::ids::{CommId, ProcessId, RequestId, Source, TagSelector};
+use crate::group::Group;
+use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
 use crate::request::{Posted, SendMode};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -107,6 +109,59 @@ fn any_source_receive_is_interrupted_until_failure_is_acked() {
     settle(&mut net, &[0, 2]);
     assert_eq!(error_of(&mut net, 0, request), None);
     assert_eq!(bytes, b"here");
+}
+
+#[test]
+fn revoking_ends_the_receive_that_is_waited_for_if_it_is_of_that_communicator() {
+    let mut net = survivors(2, 1);
+    let process = &mut net.nodes[0].0;
+    let other = Communicator::new(ContextId::new(ProcessId(0), 9), Group::world(2), 0);
+    let other = process.add_comm(other);
+    let (process, port) = &mut net.nodes[0];
+    let (buffer, _) = memory(vec![0; 4]);
+    assert_eq!(process.receive_direct(port, CommId::WORLD, buffer, Source::Rank(1), ANY.1), Ok(false));
+    process.survivors().revoke(other).unwrap();
+    assert!(!process.poll_direct());
+    process.survivors().revoke(CommId::WORLD).unwrap();
+    assert!(process.poll_direct());
+    assert_eq!(process.direct_completion().error, Some(Error::Revoked));
+}
+
+#[test]
+fn who_gives_an_interrupted_receive_up_receives_no_more() {
+    let mut net = survivors(3, 1);
+    let (buffer, bytes) = memory(vec![0; 4]);
+    let (process, port) = &mut net.nodes[0];
+    let request = process.irecv_request(port, CommId::WORLD, buffer, ANY.0, ANY.1).unwrap();
+    assert_eq!(process.take_or_give_up(request), Ok(None));
+    tell(&mut net, 0, 1);
+    let process = &mut net.nodes[0].0;
+    let ended = process.take_or_give_up(request).unwrap().unwrap();
+    assert_eq!(ended.error, Some(Error::ProcessAborted(ProcessId(1))));
+    assert_eq!((process.counts().requests, process.counts().posted), (0, 0));
+    let (process, port) = &mut net.nodes[2];
+    let sent = process.isend(port, CommId::WORLD, memory(b"late".to_vec()).0, 0, 7, SendMode::Standard);
+    assert!(matches!(sent, Ok(Posted::Done(_))));
+    settle(&mut net, &[0, 2]);
+    assert_eq!((bytes, net.nodes[0].0.counts().unexpected), (&[0; 4][..], 1));
+}
+
+/// Whoever revoked it may have told nobody else, and be gone.
+#[test]
+fn members_are_told_of_a_revocation_that_came_before_the_communicator_was_made() {
+    let mut net = survivors(3, 1);
+    let context = ContextId::new(ProcessId(0), 9);
+    net.nodes[1].0.comms.revoke_early(context);
+    let comms = [1, 2].map(|at| {
+        let comm = Communicator::new(context, Group::world(3), at as u32);
+        net.nodes[at].0.add_comm(comm)
+    });
+    // As after the operation that makes it.
+    net.nodes[1].0.survivors().look_at_new_comms();
+    settle(&mut net, &[1, 2]);
+    for (at, comm) in [1, 2].into_iter().zip(comms) {
+        assert_eq!(net.nodes[at].0.survivors().is_revoked(comm), Ok(true), "at {at}");
+    }
 }
 
 /// Each process revokes and shrinks, again and again, as programs do; some die meanwhile.

@@ -431,6 +431,13 @@ fn an_operation_outside_of_the_window_is_an_error_at_the_origin() {
         }
         assert_eq!(world.windows[1].to_vec(), before);
     }
+    // What a request has told is not told again.
+    let (process, port) = &mut world.net.nodes[0];
+    let flush = process.windows().flush(port, WINDOW, Some(1), false).unwrap();
+    world.net.settle();
+    if let Posted::Pending(id) = flush {
+        assert_eq!(world.net.nodes[0].0.take(id).unwrap(), Some(Completion::EMPTY));
+    }
 }
 
 #[test]
