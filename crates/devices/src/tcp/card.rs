@@ -196,6 +196,17 @@ mod tests {
     }
 
     #[test]
+    fn a_card_names_no_more_interfaces_than_a_process_uses() {
+        let named = |count: usize| Card::parse(&("ayatori1|0|1".to_owned() + &"|e,1".repeat(count)));
+        assert_eq!(named(INTERFACES_MAX).map(|card| card.endpoints.len()), Ok(INTERFACES_MAX));
+        assert_eq!(named(INTERFACES_MAX + 1), Err(NotCard("more interfaces than a process uses")));
+        let at =
+            |count: usize| Card::parse(&("ayatori1|0|1|e,1".to_owned() + &",10.0.0.1,24,5".repeat(count)));
+        assert_eq!(at(ADDRESSES_MAX).map(|card| card.endpoints[0].addresses.len()), Ok(ADDRESSES_MAX));
+        assert_eq!(at(ADDRESSES_MAX + 1), Err(NotCard("more addresses than an interface uses")));
+    }
+
+    #[test]
     fn what_is_wrong_is_refused() {
         for bad in [
             "",
