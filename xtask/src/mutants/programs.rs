@@ -142,8 +142,10 @@ pub(super) fn build_all(copy: &Copy, subject: &Subject) -> Result<Built<Vec<Prog
 fn cargo(copy: &Copy, subject: &Subject, words: &[&str]) -> Result<Built<Vec<PathBuf>>> {
     let mut cargo = Command::new("cargo");
     cargo.args(words).arg("--message-format=json").current_dir(&copy.root);
-    // Here the tests run thousands of times.
-    cargo.args(["--config", &format!("profile.dev.package.ayatori-{}.opt-level=3", subject.name)]);
+    // Here the tests run thousands of times; what is generic in one crate is compiled in those that use it.
+    for package in [subject.name, "sim"] {
+        cargo.args(["--config", &format!("profile.dev.package.ayatori-{package}.opt-level=3")]);
+    }
     cargo.env("CARGO_TARGET_DIR", &copy.target).env("RUSTFLAGS", "--cap-lints allow");
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
     let outcome = process::capture(&mut cargo, BUILD_LIMIT)?;
