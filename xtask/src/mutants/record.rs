@@ -40,6 +40,11 @@ impl Word {
     const ALL: [Self; 6] =
         [Self::Found, Self::Changed, Self::Survived, Self::Unreached, Self::Unsure, Self::Invalid];
 
+    /// Whether there may be a reason why no test has to find it.
+    fn may_have_reason(self) -> bool {
+        matches!(self, Self::Survived | Self::Unreached | Self::Unsure)
+    }
+
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -109,15 +114,29 @@ impl Record {
     /// Notes a verdict. A reason stays with a mutant that still is not found.
     pub(super) fn set(&mut self, name: &str, word: Word, commit: &str) {
         let earlier = self.entries.remove(name).and_then(|entry| entry.reason);
-        let reason = earlier.filter(|_| matches!(word, Word::Survived | Word::Unreached | Word::Unsure));
+        let reason = earlier.filter(|_| word.may_have_reason());
         self.entries.insert(name.to_owned(), Entry { word, commit: commit.to_owned(), reason });
     }
 
-    /// Writes the file at once whole, so that a run that is cut short keeps what it has.
+    fn take_reasons(&mut self, others: BTreeMap<String, Entry>) {
+        for (name, other) in others {
+            if let Some(entry) = self.entries.get_mut(&name)
+                && entry.reason.is_none()
+                && entry.word.may_have_reason()
+            {
+                entry.reason = other.reason;
+            }
+        }
+    }
+
+    /// Writes the file at once whole, so that a run that is cut short keeps what it has. Reasons that were written into
+    /// it meanwhile stay.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn write(&self) -> Result<()> {
+    pub(super) fn write(&mut self) -> Result<()> {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        self.take_reasons(parse(&text).unwrap_or_default());
         let failed = || self.path.display().to_string();
         fs::create_dir_all(self.path.parent().context("a list has a folder")?).with_context(failed)?;
         let new = self.path.with_extension("new");
@@ -203,6 +222,17 @@ mod tests {
         assert_eq!(record.get(name).unwrap().reason, None);
         record.set(name, Word::Survived, "789");
         assert!(record.get(name).unwrap().is_open());
+    }
+
+    #[test]
+    fn reasons_that_are_written_while_mutants_are_judged_stay() {
+        let mut record = record(TEXT);
+        let (open, found) = ("c.rs::k constant: 1 → 0", "a.rs::f operator: x < y → (x) <= y");
+        let written = TEXT.replace("constant: 1 → 0\n", "constant: 1 → 0\n   k is dead\n");
+        record.take_reasons(parse(&written.replace("(x) <= y\n", "(x) <= y\n   none\n")).unwrap());
+        let reason = |name: &str| record.get(name).unwrap().reason.clone();
+        assert_eq!((reason(open).as_deref(), reason(found)), (Some("k is dead"), None));
+        assert_eq!(reason("b.rs::g statement: deleted: h();").as_deref(), Some("h only warms a cache"));
     }
 
     #[test]
