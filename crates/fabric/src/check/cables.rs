@@ -174,6 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn a_port_is_known_by_its_name_or_address_and_open_where_neither_is_said() {
+        let mac = MacAddr::parse("02:00:00:00:00:07");
+        let numbered = Expected { systems: vec!["left"], ports: vec!["7"], mac };
+        let named = Expected { systems: vec!["left"], ports: vec!["ge-0/0/7"], mac };
+        let is = |expected: &Expected<'_>, heard: &[&str]| {
+            expected.is_port(&heard.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(is(&numbered, &["7"]) && !is(&numbered, &["8"]), "a number is its name");
+        assert!(is(&named, &["ge-0/0/7"]) && !is(&named, &["ge-0/0/8"]));
+        assert!(is(&named, &["512"]), "an SNMP index says nothing");
+        assert!(is(&named, &["0200.0000.0007"]) && is(&named, &["ge-0/0/8", "02:00:00:00:00:07"]));
+        assert!(!is(&named, &["ge-0/0/8", "02:00:00:00:00:08"]), "another's name and address");
+        assert!(is(&named, &["02-00-00-00-00-08"]), "an address alone may be the system's");
+        assert!(!is(&named, &["02:00:00:00:00"]), "which is no address");
+    }
+
+    #[test]
     fn cables_as_planned_are_no_difference() {
         let links = "1/g7   RIGHT.example.com    1/g7               120\n\
             1/g8   right                1/g8               99\n";

@@ -257,3 +257,23 @@ pub(super) fn vlan_set(list: &str) -> Result<VlanSet, String> {
     }
     Ok(set)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flow_control_is_on_where_both_directions_are_and_the_default_fills_in() {
+        let on = |sends, receives, default| Pause { sends, receives }.is_on(default);
+        for default in [None, Some(false), Some(true)] {
+            assert_eq!(on(None, None, default), default);
+            for (sends, receives) in [(true, true), (true, false), (false, true), (false, false)] {
+                assert_eq!(on(Some(sends), Some(receives), default), Some(sends && receives));
+            }
+            // One direction alone is no pause where the other is off by default.
+            let alone = default != Some(false);
+            assert_eq!([on(Some(true), None, default), on(None, Some(true), default)], [Some(alone); 2]);
+            assert_eq!([on(Some(false), None, default), on(None, Some(false), default)], [Some(false); 2]);
+        }
+    }
+}

@@ -413,3 +413,29 @@ fn port_of<'a>(plan: &'a Plan, switch: &'a SwitchPlan, number: PortNumber) -> [&
     let port = switch.ports.iter().find(|port| port.number == number);
     [device, port.map_or("", |port| port.name.as_str())]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words are NetBox's: a wrong one is refused by it, or shows another speed.
+    #[test]
+    fn a_ports_kind_names_its_rate() {
+        let said = |kind: &'static str| {
+            // `1000base-t`, `25gbase-x-sfp28`
+            let (number, _) = kind.split_once("base")?;
+            match number.strip_suffix('g') {
+                Some(gbit) => gbit.parse::<f64>().ok().map(|gbit| gbit * 1e9),
+                None => number.parse::<f64>().ok().map(|mbit| mbit * 1e6),
+            }
+        };
+        let rates_mbit_per_s = [
+            100_u32, 1_000, 2_500, 5_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000,
+        ];
+        for rate in rates_mbit_per_s {
+            let kind = kind_of(u64::from(rate) * 1_000_000);
+            assert_eq!(said(kind), Some(f64::from(rate) * 1e6), "{kind}");
+        }
+        assert_eq!(kind_of(42_000_000_000), "other");
+    }
+}
