@@ -432,6 +432,8 @@ mod tests {
         buffer.scatter(5, Piece::Bytes(b"ignored"));
         assert_eq!(payload_len(&buffer.gather(1, 1 << 39)), 1 << 39);
         assert!(buffer.piece().bytes().is_none());
+        let (first, rest) = buffer.piece().split_at(3);
+        assert_eq!((first.len(), rest.len()), (3, (1 << 40) - 3));
     }
 
     #[test]

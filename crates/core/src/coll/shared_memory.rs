@@ -226,6 +226,8 @@ mod tests {
             lent_lengths(size, Occupancy { ranks_count, cpus_count: 2 }).contains(&len)
         };
         assert!(lent(2, 2, 1 << 30) && lent(4, 4, 64 << 10) && lent(3, 32, 64 << 10));
+        assert!(lent(4, 4, 32 << 10) && !lent(4, 4, (32 << 10) - 1));
+        assert!(lent(4, 4, (512 << 10) - 1) && !lent(4, 4, 512 << 10));
         assert!(!lent(2, 2, 8) && !lent(4, 4, 1 << 20) && !lent(5, 5, 64 << 10));
     }
 

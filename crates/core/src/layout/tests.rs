@@ -324,6 +324,24 @@ fn the_stack_bounds_no_nesting_of_types() {
 }
 
 #[test]
+fn digests_tell_sequences_of_types_apart() {
+    let of = |basics: &[Predefined]| {
+        Signature::sequence(basics.iter().map(|basic| Signature::of(*basic))).unwrap()
+    };
+    let (int, float) = (Predefined::Int, Predefined::Float);
+    let sequences: [&[Predefined]; 7] =
+        [&[int], &[float], &[int, int], &[int, float], &[float, int], &[int, int, int], &[int, int, float]];
+    let digests: alloc::collections::BTreeSet<u64> =
+        sequences.iter().map(|basics| of(basics).digest(1)).collect();
+    assert!(digests.len() == sequences.len() && !digests.contains(&0));
+    assert_eq!(of(&[int]).digest(2), of(&[int, int]).digest(1));
+    assert_eq!(of(&[int, float]).digest(3), of(&[int, float].repeat(3)).digest(1));
+    // Any types fit packed data, and nothing.
+    let packed = of(&[Predefined::Packed]);
+    assert_eq!([packed.digest(5), of(&[]).digest(1), of(&[int]).digest(0)], [0; 3]);
+}
+
+#[test]
 fn elements_without_bytes_leave_no_trace_in_what_is_packed() {
     let empty = Layout::bytes(0).resized(0, 16).unwrap().repeat(2, 16).unwrap();
     assert_eq!((empty.size(), empty.extent()), (0, 32));

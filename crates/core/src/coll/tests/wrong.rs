@@ -166,6 +166,9 @@ fn bad_arguments_are_errors_that_name_the_thing() {
         let made = crate::coll::across::reduce_scatter(pool, at, low, high, counts, &sum, choose);
         assert!(made.is_err(), "{counts:?}");
     }
+    let longer = Counts::Each(&[4, 8]);
+    let made = reduce_scatter(pool, context, Some(low), high, longer, &sum, halving);
+    assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
     let split = Counts::Each(&[2, 6]);
     assert_eq!(
         reduce_scatter(pool, context, Some(low), high, split, &sum, halving).unwrap_err(),

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::buffer::{Buffer, Payload, Piece};
 use crate::device::{Armed, Device, Event, Full, Incoming, Packet, RailCapabilities};
 use crate::ids::{CommId, ContextId, ProcessId, Rail, RailSet, RequestId, Source, TagSelector};
-use crate::link::ANNOUNCEMENTS_MAX;
+use crate::link::{ANNOUNCEMENTS_MAX, CREDIT_CELLS};
 use crate::process::{Config, Process, ProcessEvent};
 use crate::request::{Posted, SendMode};
 use crate::time::Duration;
@@ -197,6 +197,33 @@ fn an_end_of_a_message_that_is_still_being_sent_is_refused() {
         event => panic!("{event:?}"),
     };
     assert_eq!(what, "FIN for a request that waits for none");
+}
+
+#[test]
+fn a_receiver_that_takes_more_than_the_message_has_is_refused() {
+    let mut device = Stranger::new(RailCapabilities::default(), 0);
+    let mut process = Process::new(ProcessId(0), 2, Config::default());
+    let buffer = Buffer::virtual_of(1 << 20);
+    let sent = process.isend(&mut device, CommId::WORLD, buffer, 1, 7, SendMode::Standard).unwrap();
+    let Posted::Pending(sender) = sent else { panic!("it is announced") };
+    let (receiver, keys) = (RequestId::from_bits(9), Keys::default());
+    let answer = Header::Cts { sender, receiver, length: (1 << 20) + 1, keys };
+    device.header = answer.emit(Prefix { credits: 0, sequence: 0 }).as_slice().to_vec();
+    let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
+    process.handle_event(&mut device, Event::Packet(incoming));
+    let event = process.poll_event();
+    let Some(ProcessEvent::PeerLost(_, Error::PeerMisbehaved { what, .. })) = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(what, "CTS for more than the message has");
+}
+
+#[test]
+fn eager_messages_that_nobody_matches_are_bounded_by_credit() {
+    let packets = (0..)
+        .map(|sequence| Header::Eager(ENVELOPE).emit(Prefix { credits: 0, sequence }).as_slice().to_vec());
+    let (count, what) = take_until_refused(RailCapabilities::default(), 0, packets.take(1 << 20));
+    assert_eq!((count, what), (CREDIT_CELLS, "more eager data sent than there was credit for"));
 }
 
 /// A fragment that begins or ends behind the message would be written behind the receive's memory.

@@ -128,6 +128,18 @@ fn revoking_ends_the_receive_that_is_waited_for_if_it_is_of_that_communicator() 
 }
 
 #[test]
+fn a_receive_from_anybody_that_is_waited_for_ends_with_a_failure() {
+    let mut net = survivors(3, 1);
+    let (process, port) = &mut net.nodes[0];
+    let (buffer, _) = memory(vec![0; 4]);
+    assert_eq!(process.receive_direct(port, CommId::WORLD, buffer, ANY.0, ANY.1), Ok(false));
+    tell(&mut net, 0, 1);
+    let process = &mut net.nodes[0].0;
+    assert!(process.poll_direct());
+    assert_eq!(process.direct_completion().error, Some(Error::ProcessAborted(ProcessId(1))));
+}
+
+#[test]
 fn who_gives_an_interrupted_receive_up_receives_no_more() {
     let mut net = survivors(3, 1);
     let (buffer, bytes) = memory(vec![0; 4]);

@@ -102,6 +102,9 @@ fn an_accumulate_that_is_not_defined_is_refused_at_its_origin() {
         let to = (WINDOW, target, place(1));
         let posted = process.windows().accumulate(port, to, (Some(source.into()), None), what, true);
         assert_eq!(posted, Err(Error::Op));
+        let (to, sum) = ((WINDOW, target, place(2)), (Operation::Sum, Predefined::Uint64));
+        let posted = process.windows().accumulate(port, to, (Some(source.into()), None), sum, true);
+        assert!(matches!(posted, Err(Error::Argument(what)) if what.contains("length")), "{posted:?}");
     }
     assert_eq!(process.packet_counts(), [0; 3]);
 }
