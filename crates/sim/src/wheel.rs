@@ -1,10 +1,11 @@
 //! The pending looks at router ports, by slice of time.
 //!
 //! A slice is no longer than the network's *lookahead*: the least time after which one port's doing is felt
-//! by another (a link's latency and a flit or credit). So ports that are looked at within one slice cannot
-//! depend on each other, and their order is of no consequence; nothing is sorted, and an entry is a port's
-//! number: when exactly it wants to be looked at stands in the port. This is the window of conservative
-//! parallel simulation (K. Chandy, J. Misra, 1979), used to save work on one core.
+//! by another (a link's latency and a flit or credit; within a router, a packet's time on a link). So ports
+//! that are looked at within one slice cannot depend on each other, and their order is of no consequence;
+//! nothing is sorted, and an entry is a port's number: when exactly it wants to be looked at stands in the
+//! port. This is the window of conservative parallel simulation (K. Chandy, J. Misra, 1979), used to save
+//! work on one core.
 //!
 //! An entry whose port meanwhile wants a later time is stale, and the network passes over it.
 

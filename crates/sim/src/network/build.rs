@@ -134,12 +134,13 @@ fn is_narrow(links: &[LinkClass], config: &Config) -> bool {
 }
 
 /// The least time after which one port's doing is felt by another: a packet can be passed on, or has arrived,
-/// or its credit is back.
+/// or its credit is back; or, within a router, the lane that it has left has another packet for another port.
 fn lookahead_ps(links: &[LinkClass], config: &Config) -> u64 {
     let shortest_bytes = config.packet_bytes(0).into();
     let felt_ps = |link: &LinkClass| {
+        let sent_ps = transfer_ps(shortest_bytes, link.byte_time);
         let passed_on_ps = link.flit_ps + config.pipeline_ps();
-        link.latency_ps + passed_on_ps.min(transfer_ps(shortest_bytes, link.byte_time))
+        sent_ps.min(link.latency_ps + passed_on_ps)
     };
     links.iter().map(felt_ps).min().unwrap_or(1)
 }

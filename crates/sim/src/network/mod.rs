@@ -48,7 +48,8 @@
 //! # Order
 //!
 //! Everything that a router port does to another lies in the future by at least the *lookahead*: a link's
-//! latency and a flit or credit. So time is cut into slices no longer than that, and the ports to be looked
+//! latency and a flit or credit; and within a router the shortest packet's time on a link, after which the
+//! next packet of its lane asks for another port. So time is cut into slices no longer than that, and the ports to be looked
 //! at within one are taken in any order, unsorted (`wheel`). Then the other events of the slice follow (NICs,
 //! what the caller is told, timers), in order of time, class and entity (`queue`); what they do to router
 //! ports is in a later slice too. The result is a function of the input alone, and the same as if all had

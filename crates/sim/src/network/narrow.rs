@@ -256,6 +256,7 @@ mod tests {
         Switching,
     };
     use crate::random::Random;
+    use crate::wheel::Wheel;
 
     fn topologies() -> Vec<Topology> {
         vec![
@@ -270,11 +271,11 @@ mod tests {
     }
 
     /// A network from a seed, and what it is given.
-    fn world(seed: u64) -> (Network, Vec<Message>) {
+    fn world(seed: u64, latency_ps: u64) -> (Network, Vec<Message>) {
         let mut random = Random::new(seed);
         let topology = &topologies()[random.below(7) as usize];
         let method = Method::usual_for(topology);
-        let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 7_000, cable_count: 1 };
+        let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps, cable_count: 1 };
         let nic_link = LinkSpec { rate_bits_per_s: link.rate_bits_per_s << random.below(2), ..link };
         let per_switch_count = 1 + random.below(2) as u32;
         let layout = HostLayout { per_switch_count, nic_count: 1, link: nic_link };
@@ -331,11 +332,25 @@ mod tests {
     #[test]
     fn cheap_looks_and_kept_routes_change_nothing() {
         for seed in 0..300 {
-            let (narrow, messages) = world(seed);
+            let (narrow, messages) = world(seed, 7_000);
             assert!(narrow.narrow, "seed {seed}");
-            let (mut plain, _) = world(seed);
+            let (mut plain, _) = world(seed, 7_000);
             (plain.narrow, plain.routes_every_hop) = (false, true);
             assert!(run(narrow, &messages) == run(plain, &messages), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn slices_of_any_length_change_nothing() {
+        // Links shorter and much longer than packets.
+        for (seed, latency_ps) in (0..100).flat_map(|seed| [(seed, 7_000), (seed, 200_000)]) {
+            let (mut sliced, messages) = world(seed, latency_ps);
+            let (mut sorted, _) = world(seed, latency_ps);
+            sorted.wheel = Wheel::new(1, 1_000_000);
+            for network in [&mut sliced, &mut sorted] {
+                network.narrow = seed % 2 == 0;
+            }
+            assert!(run(sliced, &messages) == run(sorted, &messages), "seed {seed}, {latency_ps} ps");
         }
     }
 }
