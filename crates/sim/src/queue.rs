@@ -109,9 +109,16 @@ impl Queue {
         self.network_count == 0
     }
 
+    /// From 1: before the first event is taken out no slice is open, so what is pushed until then is put in
+    /// lists, however many events there are at time 0.
+    #[inline]
+    fn slice_of(&self, time_ps: u64) -> u64 {
+        (time_ps >> self.slice_bits) + 1
+    }
+
     #[inline]
     fn insert(&mut self, event: Event) {
-        let slice = event.time_ps >> self.slice_bits;
+        let slice = self.slice_of(event.time_ps);
         if slice <= self.slice {
             let later_count = self.current.partition_point(|other| other.key() > event.key());
             self.current.insert(later_count, event);
@@ -175,7 +182,7 @@ impl Queue {
     fn turn(&mut self) -> bool {
         loop {
             let end = self.slice + self.lists.len() as u64;
-            while self.far.first().is_some_and(|event| event.time_ps >> self.slice_bits < end) {
+            while self.far.first().is_some_and(|event| self.slice_of(event.time_ps) < end) {
                 if let Some(event) = self.far.pop() {
                     self.insert(event);
                 }
@@ -190,7 +197,7 @@ impl Queue {
             }
             match self.far.first() {
                 None => return false,
-                Some(event) => self.slice = event.time_ps >> self.slice_bits,
+                Some(event) => self.slice = self.slice_of(event.time_ps),
             }
         }
     }
