@@ -36,6 +36,12 @@ impl<T> Slab<T> {
         self.free.push(handle);
     }
 
+    /// The records by handle, and the handles that are free: to remove a record is to put its handle there.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut [T], &mut Vec<u32>) {
+        (&mut self.records, &mut self.free)
+    }
+
     /// The record if the handle is one.
     #[inline]
     pub(crate) fn get(&self, handle: u32) -> Option<&T> {

@@ -7,7 +7,6 @@
 
 use prefetch_index::prefetch_index;
 
-use super::narrow::Turns;
 use super::{Arbitration, LinkClass, Network, Packet, Probe, Switching, transfer_ps};
 use crate::queue::Class;
 use crate::slab::NONE;
@@ -23,6 +22,29 @@ struct Look {
     /// A lane found full, and for what length: those that want a port mostly want the same room behind it.
     full: u32,
     full_bytes: u32,
+}
+
+impl Switching {
+    /// When a router may pass a packet on that has come by `link` and goes on by `out`, its pipeline not
+    /// counted.
+    #[inline]
+    pub(super) fn ready_ps(
+        self,
+        link: LinkClass,
+        out: LinkClass,
+        bytes: u32,
+        (head_ps, tail_ps): (u64, u64),
+    ) -> u64 {
+        match self {
+            Switching::StoreAndForward => tail_ps,
+            // The last flit must be there when a faster link wants to send it. At equal rates it is.
+            Switching::CutThrough if out.byte_time == link.byte_time => head_ps,
+            Switching::CutThrough => {
+                let transfer_ps = transfer_ps(bytes.into(), out.byte_time);
+                head_ps.max(tail_ps.saturating_sub(transfer_ps.saturating_sub(out.flit_ps)))
+            }
+        }
+    }
 }
 
 impl<P: Probe> Network<P> {
@@ -41,16 +63,29 @@ impl<P: Probe> Network<P> {
     }
 
     /// Looks at all router ports of the open slice.
+    #[inline]
     pub(super) fn run_slice(&mut self) {
-        if self.narrow { self.run_looks::<true>() } else { self.run_looks::<false>() }
+        if self.wheel.open_ports().is_empty() {
+            return;
+        }
+        match (self.narrow, self.by_channel) {
+            (true, true) => self.run_narrow::<true>(),
+            (true, false) => self.run_narrow::<false>(),
+            (false, _) => self.run_wide(),
+        }
     }
 
-    /// As `run_slice`, for narrow routers or any.
     #[inline(never)]
-    fn run_looks<const NARROW: bool>(&mut self) {
+    fn run_narrow<const BY_CHANNEL: bool>(&mut self) {
+        let (_, last_ps) = self.wheel.bounds_ps(self.wheel.slice());
+        self.looks::<BY_CHANNEL>().run(last_ps);
+    }
+
+    #[inline(never)]
+    fn run_wide(&mut self) {
         let (first_ps, last_ps) = self.wheel.bounds_ps(self.wheel.slice());
         while let Some(port) = self.wheel.pop() {
-            self.touch_ahead::<NARROW>();
+            self.touch_ahead();
             let state = &mut self.ports[port as usize];
             let now_ps = state.wake_ps;
             debug_assert!(now_ps >= first_ps, "a look in the past");
@@ -58,7 +93,7 @@ impl<P: Probe> Network<P> {
             if now_ps <= last_ps {
                 state.wake_ps = u64::MAX;
                 self.counters.event_count += 1;
-                if NARROW { self.arbitrate_narrow(port, now_ps) } else { self.arbitrate(port, now_ps) }
+                self.arbitrate(port, now_ps);
             }
         }
     }
@@ -69,7 +104,7 @@ impl<P: Probe> Network<P> {
     /// its first packet and the lane ahead of it; behind that packet the next one, and there the last packet
     /// or the port that it will want. What a stage finds is kept for the next.
     #[inline(always)]
-    fn touch_ahead<const NARROW: bool>(&mut self) {
+    fn touch_ahead(&mut self) {
         const STAGE: usize = 3;
         const _: () = assert!(3 * STAGE < AHEAD_COUNT && AHEAD_COUNT.is_power_of_two());
         let open = self.wheel.open_ports();
@@ -77,12 +112,8 @@ impl<P: Probe> Network<P> {
         let kept = |stage: usize| (last + stage * STAGE) % AHEAD_COUNT;
         prefetch_index(&self.ports, open[last] as usize);
         let state = &self.ports[open[last + STAGE] as usize];
-        let index = if NARROW {
-            Turns(state.turn).first(state.requests, self.by_channel).0
-        } else {
-            let turn = u32::from(state.turn);
-            (state.requests[0].rotate_right(turn).trailing_zeros() + turn) & 63
-        };
+        let turn = u32::from(state.turn);
+        let index = (state.requests[0].rotate_right(turn).trailing_zeros() + turn) & 63;
         let lane_id = state.first * u32::from(self.config.vc_count) + index;
         self.lanes_ahead[kept(1)] = lane_id;
         prefetch_index(&self.lanes, lane_id as usize);
@@ -97,7 +128,7 @@ impl<P: Probe> Network<P> {
             if let Some(target) = self.lanes.get(lane.head_target as usize) {
                 prefetch_index(
                     &self.ports,
-                    (target.first + packet.way.next::<NARROW>().port::<NARROW>()) as usize,
+                    (target.first + packet.way.next::<false>().port::<false>()) as usize,
                 );
                 self.packets.prefetch(target.tail);
             } else {
@@ -134,7 +165,7 @@ impl<P: Probe> Network<P> {
             self.find_among_many(port, first_lane, turn, &mut look)
         };
         match winner {
-            Some(lane) => self.transmit::<false>(port, lane, 0, now_ps),
+            Some(lane) => self.transmit(port, lane, now_ps),
             None if look.next_ps != u64::MAX => self.wake(port, look.next_ps),
             None => {}
         }
@@ -255,10 +286,8 @@ impl<P: Probe> Network<P> {
         if target == look.full && bytes >= look.full_bytes {
             return false;
         }
-        if self.has_room(target, bytes, look.now_ps) {
-            return true;
-        }
-        look.next_ps = look.next_ps.min(self.wait_for_room(target, bytes));
+        let Some(later_ps) = self.wait_in_vain(target, bytes, look.now_ps) else { return true };
+        look.next_ps = look.next_ps.min(later_ps);
         (look.full, look.full_bytes) = (target, bytes);
         false
     }
@@ -281,51 +310,38 @@ impl<P: Probe> Network<P> {
 
     /// Sends the first packet of a lane over `port`.
     #[inline(always)]
-    pub(super) fn transmit<const NARROW: bool>(
-        &mut self,
-        port: u32,
-        lane_id: u32,
-        channel: usize,
-        now_ps: u64,
-    ) {
+    fn transmit(&mut self, port: u32, lane_id: u32, now_ps: u64) {
         let out = &mut self.ports[port as usize];
         let link = self.links[usize::from(out.link)];
         let lane = &mut self.lanes[lane_id as usize];
         let (handle, target, index) = (lane.head, lane.head_target, lane.index);
         let mut packet = self.packets[handle];
-        packet.way = packet.way.next::<NARROW>();
+        packet.way = packet.way.next::<false>();
         let done_ps = now_ps + transfer_ps(packet.bytes.into(), link.byte_time);
         out.free_ps = done_ps;
         out.sent_bytes += u64::from(packet.bytes);
         out.sent_count += 1;
         out.waited_ps += now_ps - packet.ready_ps;
-        if NARROW {
-            out.turn = Turns(out.turn).after(channel, index, self.by_channel).0;
-            out.requests[channel & 1] &= !(1 << (index % 64));
-        } else {
-            out.turn = index + 1;
-        }
+        out.turn = index + 1;
         if self.probe.watches() {
             self.probe.on_transmit(self.channels[port as usize], now_ps, done_ps, packet.bytes);
         }
         lane.head = packet.next;
         lane.ready_ps = done_ps + self.lane_restart_ps;
-        if !NARROW {
-            if let Some(free_ps) = self.input_free_ps.get_mut((lane.first + u32::from(lane.port)) as usize) {
-                *free_ps = done_ps;
-            }
-            let (word, bit) = self.request_of(port, index);
-            *word &= !bit;
+        if let Some(free_ps) = self.input_free_ps.get_mut((lane.first + u32::from(lane.port)) as usize) {
+            *free_ps = done_ps;
         }
+        let (word, bit) = self.request_of(port, index);
+        *word &= !bit;
         if packet.next != NONE {
             // It may want the same port again.
             let next = self.packets[packet.next];
-            self.promote_head::<NARROW>(lane_id, &next);
+            self.promote_head(lane_id, &next);
         }
         self.return_credit(lane_id, packet.bytes, done_ps);
         // A lane that wants this port and is not ready by then costs a look in vain, which is rare and
         // harmless.
-        if !NARROW && (self.ports[port as usize].requests[0] != 0 || self.more_words > 0) {
+        if self.ports[port as usize].requests[0] != 0 || self.more_words > 0 {
             self.wake(port, done_ps);
         }
         let tail_ps = done_ps + link.latency_ps;
@@ -334,54 +350,34 @@ impl<P: Probe> Network<P> {
         } else {
             self.counters.packet_hop_count += 1;
             let head_ps = now_ps + link.latency_ps + link.flit_ps;
-            self.enter::<NARROW>(target, handle, packet, link, head_ps, tail_ps);
-        }
-        if NARROW {
-            self.look_again(port, done_ps);
+            self.enter(target, handle, packet, link, head_ps, tail_ps);
         }
     }
 
     /// Makes the first packet of a lane's queue ask for its port.
     #[inline(always)]
-    fn promote_head<const NARROW: bool>(&mut self, lane_id: u32, head: &Packet) {
+    fn promote_head(&mut self, lane_id: u32, head: &Packet) {
         let lane = &mut self.lanes[lane_id as usize];
         let Packet { ready_ps, bytes, way, .. } = *head;
-        let out_port = lane.first + way.port::<NARROW>();
+        let out_port = lane.first + way.port::<false>();
         let out = &mut self.ports[out_port as usize];
         lane.ready_ps = lane.ready_ps.max(ready_ps);
         lane.head_bytes = bytes;
         // No branch: which packets arrive next is as good as random.
-        let to_nic = 0_u32.wrapping_sub(u32::from(way.ends::<NARROW>()));
+        let to_nic = 0_u32.wrapping_sub(u32::from(way.ends::<false>()));
         const _: () = assert!(NONE == u32::MAX);
         lane.head_target =
-            to_nic | (out.far.wrapping_mul(u32::from(self.config.vc_count)) + way.vc::<NARROW>());
+            to_nic | (out.far.wrapping_mul(u32::from(self.config.vc_count)) + way.vc::<false>());
         let (index, time_ps) = (lane.index, lane.ready_ps.max(out.free_ps));
-        if !NARROW {
-            let (word, bit) = self.request_of(out_port, index);
-            *word |= bit;
-            self.wake(out_port, time_ps);
-            return;
-        }
-        let channel = way.vc::<true>() as usize & 1;
-        out.requests[channel] |= 1 << (index % 64);
-        let turns = Turns(out.turn);
-        // Who waits for room is looked at when there is some.
-        if turns.is_blocked(channel) {
-            return;
-        }
-        let restarts = turns.last() == channel && !way.ends::<true>();
-        let time_ps = time_ps.max(out.free_ps + self.channel_restart_ps * u64::from(restarts));
-        // As `wake` does: routers' ports only are asked for.
-        if time_ps < out.wake_ps {
-            out.wake_ps = time_ps;
-            self.wheel.push(time_ps, out_port);
-        }
+        let (word, bit) = self.request_of(out_port, index);
+        *word |= bit;
+        self.wake(out_port, time_ps);
     }
 
     /// A packet has begun to go to a router, into the lane `target`, and has its way from there; `link` is
     /// what it comes by.
     #[inline(always)]
-    pub(super) fn enter<const NARROW: bool>(
+    pub(super) fn enter(
         &mut self,
         target: u32,
         handle: u32,
@@ -392,24 +388,13 @@ impl<P: Probe> Network<P> {
     ) {
         let mut way = packet.way;
         if way.is_unknown() {
-            way = self.route::<NARROW>(target, self.messages[packet.message].message.to.0);
+            way = self.routes().route::<false>(&self.lanes[target as usize], packet.message);
         }
         let lane = &mut self.lanes[target as usize];
-        let out = &self.ports[(lane.first + way.port::<NARROW>()) as usize];
-        let ready_ps = match self.config.switching {
-            _ if self.same_rates => head_ps,
-            Switching::StoreAndForward => tail_ps,
-            // The last flit must be there when a faster link wants to send it. At equal rates it is.
-            Switching::CutThrough => {
-                let out_link = self.links[usize::from(out.link)];
-                if out_link.byte_time == link.byte_time {
-                    head_ps
-                } else {
-                    let transfer_ps = transfer_ps(packet.bytes.into(), out_link.byte_time);
-                    head_ps.max(tail_ps.saturating_sub(transfer_ps.saturating_sub(out_link.flit_ps)))
-                }
-            }
-        } + self.pipeline_ps;
+        let out = &self.ports[(lane.first + way.port::<false>()) as usize];
+        let out_link = self.links[usize::from(out.link)];
+        let ready_ps = self.config.switching.ready_ps(link, out_link, packet.bytes, (head_ps, tail_ps))
+            + self.pipeline_ps;
         let record = &mut self.packets[handle];
         *record = Packet { ready_ps, next: NONE, way, ..packet };
         lane.credit_bytes -= packet.bytes;
@@ -417,7 +402,7 @@ impl<P: Probe> Network<P> {
         if lane.head == NONE {
             lane.head = handle;
             let head = *record;
-            self.promote_head::<NARROW>(target, &head);
+            self.promote_head(target, &head);
         } else {
             self.packets[before].next = handle;
         }

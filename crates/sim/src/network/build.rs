@@ -61,8 +61,9 @@ impl<P: Probe> Network<P> {
         let by_channel = config.arbitration == Arbitration::ChannelFirst;
         let turn_count = if by_channel { ports.len() * (usize::from(available) + 1) } else { 0 };
         let narrow = more_words == 0 && !per_port && is_narrow(&links, &config);
+        let lanes = if ethernet.is_used() { Vec::new() } else { lanes(&ports, first_nic_port, &config) };
         Ok(Network {
-            lanes: lanes(if ethernet.is_used() { &[] } else { &ports }, first_nic_port, &config),
+            lanes,
             pipeline_ps: config.pipeline_ps(),
             vcs_per_class: available / needed,
             now_ps: 0,
@@ -151,10 +152,10 @@ fn lanes(ports: &[PortState], first_nic_port: u32, config: &Config) -> Vec<LaneS
         let feeder = ports.get(state.far as usize);
         LaneState {
             ready_ps: 0,
-            return_ps: u64::MAX,
+            return_ps: 0,
             return_bytes: 0,
-            second_bytes: 0,
-            second_later_ps: super::credits::NO_SECOND,
+            earlier_bytes: 0,
+            earlier_by_ps: 0,
             returns_tail: NONE,
             head: NONE,
             tail: NONE,
@@ -169,8 +170,13 @@ fn lanes(ports: &[PortState], first_nic_port: u32, config: &Config) -> Vec<LaneS
             flags: if state.far != NONE && state.far >= first_nic_port { FROM_NIC } else { 0 },
         }
     };
-    let ports = ports.iter().enumerate();
-    ports.flat_map(|port| (0..config.vc_count).map(move |vc| lane(port, vc))).collect()
+    let router_ports = ports.iter().enumerate().take(first_nic_port as usize);
+    let lanes = router_ports.flat_map(|port| (0..config.vc_count).map(move |vc| lane(port, vc)));
+    // NICs take in whatever arrives: one lane stands for all of theirs (`narrow`).
+    let of_nics = ports
+        .get(first_nic_port as usize)
+        .map(|nic| LaneState { credit_bytes: u32::MAX, ..lane((first_nic_port as usize, nic), 0) });
+    lanes.chain(of_nics).collect()
 }
 
 /// The number of every switch's first port, and one more entry: the first NIC's.

@@ -1,18 +1,17 @@
 //! Room in the lanes ahead: credits on their way back, and who waits for them.
 //!
-//! Credits of a lane come back in the order in which its packets leave. Two of them stand in the lane, the
-//! rest, which is rare where packets are long, in a ring of records. The first two are taken and put
-//! without a branch: whether a credit is back when a port is looked at is as good as random.
+//! Credits of a lane come back in the order in which its packets leave. A lane counts them when they are
+//! sent, and knows of the last two when they are back: in a router with short links the one before them is
+//! back by then. What is not, is in a ring of records and not yet counted. So nothing is to be done when a
+//! credit is back, and what is asked is answered without a branch: whether one is back when a port is looked
+//! at is as good as random.
 
 use std::hint::select_unpredictable;
 
 use super::{LaneState, Network, Probe, STARVED};
 use crate::slab::{NONE, Slab};
 
-/// In place of the second credit's delay: there is none.
-pub(super) const NO_SECOND: u32 = u32::MAX;
-
-/// A credit on its way back behind two others, or long after the one before it.
+/// A credit on its way back before the last two.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Return {
     time_ps: u64,
@@ -21,58 +20,46 @@ pub(super) struct Return {
 }
 
 impl LaneState {
-    /// Adds the first credit if it is back by now. Whether there is more to do: the next one may be back
-    /// too, or its place may be empty.
+    /// When the last credit but one is back.
     #[inline(always)]
-    fn take_first(&mut self, now_ps: u64) -> bool {
-        let is_back = self.return_ps <= now_ps;
-        let second_ps = self.return_ps.wrapping_add(self.second_later_ps.into());
-        let second_ps = select_unpredictable(self.second_later_ps == NO_SECOND, u64::MAX, second_ps);
-        self.credit_bytes += select_unpredictable(is_back, self.return_bytes, 0);
-        self.return_ps = select_unpredictable(is_back, second_ps, self.return_ps);
-        self.return_bytes = select_unpredictable(is_back, self.second_bytes, self.return_bytes);
-        self.second_later_ps = select_unpredictable(is_back, NO_SECOND, self.second_later_ps);
-        (self.return_ps <= now_ps) | (is_back & (self.returns_tail != NONE))
+    fn earlier_ps(&self) -> u64 {
+        self.return_ps - u64::from(self.earlier_by_ps)
     }
 
-    /// Adds the credits that are back by now, and moves up those behind.
+    /// The room at a time, no earlier than any that was asked about.
+    #[inline(always)]
+    fn room_bytes(&mut self, returns: &mut Slab<Return>, now_ps: u64) -> u32 {
+        if self.returns_tail != NONE {
+            self.count_returned(returns, now_ps);
+        }
+        let last = select_unpredictable(self.return_ps > now_ps, self.return_bytes, 0);
+        let earlier = select_unpredictable(self.earlier_ps() > now_ps, self.earlier_bytes, 0);
+        self.credit_bytes - last - earlier
+    }
+
+    /// Counts the records that are back by now.
     #[inline(never)]
-    fn take_all(&mut self, returns: &mut Slab<Return>, now_ps: u64) {
-        loop {
-            if self.return_ps == u64::MAX {
-                let Some(Return { time_ps, bytes, .. }) = self.first_return(returns) else { return };
-                (self.return_ps, self.return_bytes) = (time_ps, bytes);
-                self.pop_return(returns);
-            }
-            if self.second_later_ps == NO_SECOND
-                && let Some(Return { time_ps, bytes, .. }) = self.first_return(returns)
-                && time_ps - self.return_ps < NO_SECOND.into()
-            {
-                (self.second_later_ps, self.second_bytes) = ((time_ps - self.return_ps) as u32, bytes);
-                self.pop_return(returns);
-            }
-            if self.return_ps > now_ps {
+    fn count_returned(&mut self, returns: &mut Slab<Return>, now_ps: u64) {
+        while let Some(last) = returns.get(self.returns_tail) {
+            let (tail, at) = (self.returns_tail, last.next);
+            let first = returns[at];
+            if first.time_ps > now_ps {
                 return;
             }
-            let _ = self.take_first(now_ps);
+            self.credit_bytes = self.credit_bytes.wrapping_add(first.bytes);
+            if at == tail {
+                self.returns_tail = NONE;
+            } else {
+                returns[tail].next = first.next;
+            }
+            returns.remove(at);
         }
-    }
-
-    fn first_return(&self, returns: &Slab<Return>) -> Option<Return> {
-        returns.get(self.returns_tail).map(|last| returns[last.next])
-    }
-
-    fn pop_return(&mut self, returns: &mut Slab<Return>) {
-        let first = returns[self.returns_tail].next;
-        if first == self.returns_tail {
-            self.returns_tail = NONE;
-        } else {
-            returns[self.returns_tail].next = returns[first].next;
-        }
-        returns.remove(first);
     }
 
     fn push_return(&mut self, returns: &mut Slab<Return>, time_ps: u64, bytes: u32) {
+        // Below 0 if the feeder has used it already, at a time later than `past_ps` in the same slice; by the
+        // time it asks again this is counted.
+        self.credit_bytes = self.credit_bytes.wrapping_sub(bytes);
         let last = returns.insert(Return { time_ps, bytes, next: NONE });
         let first = match self.returns_tail {
             NONE => last,
@@ -83,77 +70,103 @@ impl LaneState {
     }
 
     /// A credit will be back at a time, later than all that are on their way. Nobody will ask for the room
-    /// at a time before `past_ps`, so what is back by then is added now: credits that are not asked for do
-    /// not pile up.
+    /// at a time before `past_ps`.
     #[inline(always)]
-    fn put(&mut self, returns: &mut Slab<Return>, past_ps: u64, time_ps: u64, bytes: u32) {
-        if self.take_first(past_ps) {
-            self.take_all(returns, past_ps);
+    pub(super) fn put(&mut self, returns: &mut Slab<Return>, past_ps: u64, time_ps: u64, bytes: u32) {
+        let later_ps = time_ps - self.return_ps;
+        if (self.earlier_ps() > past_ps) | (later_ps > u32::MAX.into()) {
+            self.make_place(returns, past_ps, later_ps);
         }
-        let is_first = self.return_ps == u64::MAX;
-        let later_ps = time_ps.wrapping_sub(self.return_ps);
-        let is_second = (self.second_later_ps == NO_SECOND)
-            & (self.returns_tail == NONE)
-            & (later_ps < u64::from(NO_SECOND));
-        if is_first | is_second {
-            self.return_ps = select_unpredictable(is_first, time_ps, self.return_ps);
-            self.return_bytes = select_unpredictable(is_first, bytes, self.return_bytes);
-            self.second_later_ps = select_unpredictable(is_first, NO_SECOND, later_ps as u32);
-            self.second_bytes = bytes;
-        } else {
-            self.push_return(returns, time_ps, bytes);
+        (self.earlier_by_ps, self.earlier_bytes) = (later_ps as u32, self.return_bytes);
+        (self.return_ps, self.return_bytes) = (time_ps, bytes);
+        self.credit_bytes = self.credit_bytes.wrapping_add(bytes);
+    }
+
+    /// Takes out of the lane what it can no longer hold when it gets another credit, that much after the
+    /// last: what is not yet back goes to the records.
+    #[cold]
+    fn make_place(&mut self, returns: &mut Slab<Return>, past_ps: u64, later_ps: u64) {
+        self.count_returned(returns, past_ps);
+        if self.earlier_bytes > 0 && self.earlier_ps() > past_ps {
+            self.push_return(returns, self.earlier_ps(), self.earlier_bytes);
+        }
+        if later_ps > u32::MAX.into() {
+            if self.return_ps > past_ps {
+                self.push_return(returns, self.return_ps, self.return_bytes);
+            }
+            self.return_bytes = 0;
         }
     }
 
-    /// The credits on their way, earliest first.
-    pub(super) fn on_their_way(&self, returns: &Slab<Return>) -> impl Iterator<Item = (u64, u32)> {
-        let first = (self.return_ps != u64::MAX).then_some((self.return_ps, self.return_bytes));
-        let second = (self.second_later_ps != NO_SECOND)
-            .then(|| (self.return_ps + u64::from(self.second_later_ps), self.second_bytes));
+    /// The records, earliest first.
+    fn records(&self, returns: &Slab<Return>) -> impl Iterator<Item = (u64, u32)> {
         let last = self.returns_tail;
-        let ring = std::iter::successors(returns.get(last).map(|last| last.next), move |&at| {
-            (at != last).then(|| returns[at].next)
+        let first = returns.get(last).map(|last| last.next);
+        let ring = std::iter::successors(first, move |&at| (at != last).then(|| returns[at].next));
+        ring.map(|at| (returns[at].time_ps, returns[at].bytes))
+    }
+
+    /// The credits on their way after a time for which the room was asked, earliest first.
+    fn on_their_way(&self, returns: &Slab<Return>, now_ps: u64) -> impl Iterator<Item = (u64, u32)> {
+        let here = [(self.earlier_ps(), self.earlier_bytes), (self.return_ps, self.return_bytes)];
+        let here = here.into_iter().filter(move |&(time_ps, bytes)| time_ps > now_ps && bytes > 0);
+        self.records(returns).chain(here)
+    }
+
+    /// The room when all credits are back.
+    pub(super) fn promised_bytes(&self, returns: &Slab<Return>) -> u32 {
+        self.credit_bytes + self.records(returns).map(|(_, bytes)| bytes).sum::<u32>()
+    }
+
+    /// Whether there is room for a packet at a time, no earlier than any that was asked about.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self, returns: &mut Slab<Return>, bytes: u32, now_ps: u64) -> bool {
+        self.room_bytes(returns, now_ps) >= bytes
+    }
+
+    /// The room at a time before which the feeder sends nothing; if not even the shortest packet fits, when
+    /// to look again.
+    #[inline(always)]
+    pub(super) fn room_at(
+        &mut self,
+        returns: &mut Slab<Return>,
+        shortest_bytes: u32,
+        time_ps: u64,
+    ) -> Result<u32, u64> {
+        let room_bytes = self.room_bytes(returns, time_ps);
+        if room_bytes >= shortest_bytes {
+            return Ok(room_bytes);
+        }
+        Err(self.wait_for_room(returns, shortest_bytes, time_ps))
+    }
+
+    /// When there will be room where there is none at a time. `u64::MAX`: not before a packet leaves the lane
+    /// that has not yet begun to; then the feeder is woken.
+    #[inline(never)]
+    pub(super) fn wait_for_room(&mut self, returns: &mut Slab<Return>, bytes: u32, now_ps: u64) -> u64 {
+        let mut promised = self.room_bytes(returns, now_ps);
+        let later = self.on_their_way(returns, now_ps).find_map(|(time_ps, returned)| {
+            promised += returned;
+            (promised >= bytes).then_some(time_ps)
         });
-        let more = ring.map(|at| (returns[at].time_ps, returns[at].bytes));
-        first.into_iter().chain(second).chain(more)
+        // Nobody knows yet.
+        if later.is_none() {
+            self.flags |= STARVED;
+        }
+        later.unwrap_or(u64::MAX)
     }
 }
 
 impl<P: Probe> Network<P> {
-    /// Whether `target` has room for a packet now.
+    /// `None` if there is room in a lane for a packet now, else the time to look again; `u64::MAX` if that
+    /// is not known.
     #[inline(always)]
-    pub(super) fn has_room(&mut self, target: u32, bytes: u32, now_ps: u64) -> bool {
+    pub(super) fn wait_in_vain(&mut self, target: u32, bytes: u32, now_ps: u64) -> Option<u64> {
         let lane = &mut self.lanes[target as usize];
-        if lane.take_first(now_ps) {
-            lane.take_all(&mut self.returns, now_ps);
+        if lane.has_room(&mut self.returns, bytes, now_ps) {
+            return None;
         }
-        lane.credit_bytes >= bytes
-    }
-
-    /// When there will be room where there is none. `u64::MAX`: not before a packet leaves the lane that has
-    /// not yet begun to; then the feeder is woken.
-    #[inline(never)]
-    pub(super) fn wait_for_room(&mut self, target: u32, bytes: u32) -> u64 {
-        let later = self.room_later(target, bytes);
-        if later.is_none() {
-            self.lanes[target as usize].flags |= STARVED;
-        }
-        later.unwrap_or(u64::MAX)
-    }
-
-    /// `None`: nobody knows yet.
-    fn room_later(&self, target: u32, bytes: u32) -> Option<u64> {
-        let lane = &self.lanes[target as usize];
-        let mut promised = lane.credit_bytes;
-        lane.on_their_way(&self.returns).find_map(|(time_ps, returned)| {
-            promised += returned;
-            (promised >= bytes).then_some(time_ps)
-        })
-    }
-
-    /// As `has_room` for a NIC: `None` if there is room now, else the time to look again, if that is known.
-    pub(super) fn room_for_injection(&mut self, target: u32, bytes: u32) -> Option<u64> {
-        if self.has_room(target, bytes, self.now_ps) { None } else { Some(self.wait_for_room(target, bytes)) }
+        Some(lane.wait_for_room(&mut self.returns, bytes, now_ps))
     }
 
     /// Sends the room of a packet that will have left `lane_id` at `done_ps` back to the port that feeds the
@@ -202,18 +215,17 @@ mod tests {
                         model.pop_front();
                         bytes += returned;
                     }
-                    if lane.take_first(now_ps) {
-                        lane.take_all(&mut returns, now_ps);
-                    }
-                    assert_eq!(lane.credit_bytes, bytes, "seed {seed}");
+                    assert_eq!(lane.room_bytes(&mut returns, now_ps), bytes, "seed {seed}");
+                    assert!(lane.on_their_way(&returns, now_ps).eq(model.iter().copied()), "seed {seed}");
                 } else {
                     last_ps = last_ps.max(now_ps) + 1 + random.below(reach_ps);
                     let returned = 1 + random.below(100) as u32;
                     model.push_back((last_ps, returned));
                     lane.put(&mut returns, now_ps, last_ps, returned);
                 }
-                assert!(lane.on_their_way(&returns).eq(model.iter().copied()), "seed {seed}");
             }
+            lane.count_returned(&mut returns, last_ps);
+            assert_eq!(returns.len(), 0, "seed {seed}");
         }
     }
 }

@@ -99,10 +99,8 @@ impl<P: Probe> Network<P> {
             let free_ps = state.free_ps;
             if free_ps > self.now_ps {
                 self.wake(port, free_ps);
-            } else if self.narrow {
-                self.inject::<true>(port);
             } else {
-                self.inject::<false>(port);
+                self.inject(port);
             }
         }
     }
@@ -118,13 +116,13 @@ impl<P: Probe> Network<P> {
                 *turn
             }
             (Arbitration::ChannelFirst, flow) => (flow % u32::from(vc_count)) as u8,
-            _ => self.vc_of_class(0, self.nics[message.to.0 as usize].switch),
+            _ => self.routes().vc_of_class(0, self.nics[message.to.0 as usize].switch),
         }
     }
 
     /// Sends the next packet of a NIC, if it may go, and sets the next time to look.
     #[inline(always)]
-    fn inject<const NARROW: bool>(&mut self, port: u32) {
+    fn inject(&mut self, port: u32) {
         let PortState { far, .. } = self.ports[port as usize];
         let nic = port - self.first_nic_port;
         let link = self.link_of(port);
@@ -136,7 +134,7 @@ impl<P: Probe> Network<P> {
         let payload = state.unsent_bytes.min(self.config.payload_max_bytes().into()) as u32;
         let bytes = self.config.packet_bytes(payload);
         let target = far * u32::from(self.config.vc_count) + u32::from(state.vc);
-        if let Some(look_ps) = self.room_for_injection(target, bytes) {
+        if let Some(look_ps) = self.wait_in_vain(target, bytes, self.now_ps) {
             if look_ps != u64::MAX {
                 self.wake(port, look_ps);
             }
@@ -169,7 +167,14 @@ impl<P: Probe> Network<P> {
             None => self.injected_ps.push(self.now_ps),
         }
         let head_ps = self.now_ps + link.latency_ps + link.flit_ps;
-        self.enter::<NARROW>(target, packet_handle, packet, link, head_ps, done_ps + link.latency_ps);
+        let tail_ps = done_ps + link.latency_ps;
+        match (self.narrow, self.by_channel) {
+            (true, true) => self.looks::<true>().enter(target, packet_handle, packet, link, head_ps, tail_ps),
+            (true, false) => {
+                self.looks::<false>().enter(target, packet_handle, packet, link, head_ps, tail_ps)
+            }
+            (false, _) => self.enter(target, packet_handle, packet, link, head_ps, tail_ps),
+        }
         if self.nics[nic as usize].waiting.head != NONE {
             self.wake(port, done_ps + gap_ps);
         }

@@ -38,23 +38,24 @@
 //!
 //! Nothing here happens per flit or cycle. A packet is put into the queue of the next router at the moment it
 //! starts on the link, with the time at which it will be ready; an output port has one pending event, at the
-//! earliest time at which it could send. So a packet-hop is one event where links are busy. Credits are times
-//! in the lane that they are for (`credits`); only a port found short of credits is woken by one. A
-//! message of several packets is routed once, any other packet once for all hops that go straight on
-//! (`way`). A large network is larger than the caches near the core, so what the next looks need is
-//! prefetched. Most routers are narrow (at most 64 lanes and two channels): there a port without room
-//! ahead is not looked at in vain (`narrow`).
+//! earliest time at which it could send. So a packet-hop is one event where links are busy. A credit is
+//! counted when it is sent, with the time at which it is back (`credits`); only a port found short of credits
+//! is woken by one. A message of several packets is routed once, any other packet once for all hops that go
+//! straight on (`way`). A large network is larger than the caches near the core, so what the next looks need
+//! is prefetched. Most routers are narrow (at most 64 lanes and two channels): there a port without room
+//! ahead is not looked at in vain, and a look is one function without calls (`narrow`). What is left of its
+//! time are some 500 instructions and two or three branches that nothing could predict.
 //!
 //! # Order
 //!
 //! Everything that a router port does to another lies in the future by at least the *lookahead*: a link's
 //! latency and a flit or credit; and within a router the shortest packet's time on a link, after which the
-//! next packet of its lane asks for another port. So time is cut into slices no longer than that, and the ports to be looked
-//! at within one are taken in any order, unsorted (`wheel`). Then the other events of the slice follow (NICs,
-//! what the caller is told, timers), in order of time, class and entity (`queue`); what they do to router
-//! ports is in a later slice too. The result is a function of the input alone, and the same as if all had
-//! been done in order of time. With [`CrossbarInputs::PerPort`] outputs of a router do feel each other at
-//! once, so slices are a picosecond long.
+//! next packet of its lane asks for another port. So time is cut into slices no longer than that, and the
+//! ports to be looked at within one are taken in any order, unsorted (`wheel`). Then the other events of the
+//! slice follow (NICs, what the caller is told, timers), in order of time, class and entity (`queue`); what
+//! they do to router ports is in a later slice too. The result is a function of the input alone, and the same
+//! as if all had been done in order of time. With [`CrossbarInputs::PerPort`] outputs of a router do feel
+//! each other at once, so slices are a picosecond long.
 
 mod arbitrate;
 mod build;
@@ -281,15 +282,14 @@ struct LaneState {
     /// The first packet may start, as far as this lane is concerned; while the queue is empty, the time at
     /// which the last one is gone.
     ready_ps: u64,
-    /// When the first credit on its way is back; `u64::MAX` if none is on its way.
+    /// When the last credit sent to the feeder is back there.
     return_ps: u64,
     /// What it is worth.
     return_bytes: u32,
-    /// The same of the credit behind it: its time as what it comes later than the first;
-    /// [`credits::NO_SECOND`] if there is none.
-    second_bytes: u32,
-    second_later_ps: u32,
-    /// The last of the credits behind that, in a ring.
+    /// The same of the credit before it: its time as what it comes earlier.
+    earlier_bytes: u32,
+    earlier_by_ps: u32,
+    /// The last of the credits on their way before that, in a ring.
     returns_tail: u32,
     head: u32,
     tail: u32,
@@ -297,7 +297,7 @@ struct LaneState {
     head_bytes: u32,
     /// The lane that the first packet goes to; `NONE` if that is a NIC.
     head_target: u32,
-    /// Free room that the sender knows of.
+    /// Free room, counting the two credits above as if they were back.
     credit_bytes: u32,
     /// The router's first port.
     first: u32,

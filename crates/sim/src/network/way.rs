@@ -5,9 +5,10 @@
 //! at the routers where they turn.
 
 use ayatori_fabric::graph::SwitchId;
-use ayatori_fabric::routing::Hop;
+use ayatori_fabric::routing::{Hop, Routing};
 
-use super::{FROM_NIC, LaneState, Message, Network, Probe};
+use super::{FROM_NIC, LaneState, Message, MessageState, Network, NicState, Probe};
+use crate::slab::Slab;
 
 /// Messages of so many packets are routed before they leave.
 const ROUTED_PACKET_COUNT_MIN: u64 = 4;
@@ -95,7 +96,7 @@ impl<P: Probe> Network<P> {
         let mut lane = self.ports[port as usize].far * vc_count + u32::from(vc);
         let (mut way, mut shift) = (0, 0);
         while shift < u64::BITS {
-            let step = self.route::<true>(lane, message.to.0);
+            let step = self.routes().route_to::<true>(&self.lanes[lane as usize], message.to.0);
             way |= step.0 << shift;
             shift += Way::NARROW_BITS;
             if step.ends::<true>() {
@@ -109,11 +110,46 @@ impl<P: Probe> Network<P> {
         Way(way)
     }
 
+    /// What routing asks.
+    #[inline(always)]
+    pub(super) fn routes(&self) -> Routes<'_> {
+        Routes {
+            routing: &self.routing,
+            owners: &self.port_owners,
+            nics: &self.nics,
+            messages: &self.messages,
+            vcs_per_class: self.vcs_per_class,
+            every_hop: self.routes_every_hop,
+        }
+    }
+}
+
+/// What a packet's way is found by.
+#[derive(Clone, Copy)]
+pub(super) struct Routes<'a> {
+    pub(super) routing: &'a Routing,
+    /// [`Network::port_owners`].
+    pub(super) owners: &'a [u32],
+    pub(super) nics: &'a [NicState],
+    pub(super) messages: &'a Slab<MessageState>,
+    /// [`Network::vcs_per_class`].
+    pub(super) vcs_per_class: u8,
+    /// [`Network::routes_every_hop`].
+    pub(super) every_hop: bool,
+}
+
+impl Routes<'_> {
+    /// The next step of a packet of a message that enters a router by a lane.
+    #[inline(always)]
+    pub(super) fn route<const NARROW: bool>(self, lane: &LaneState, message: u32) -> Way {
+        self.route_to::<NARROW>(lane, self.messages[message].message.to.0)
+    }
+
     /// The next step of a packet to a NIC that enters a router by a lane.
     #[inline(never)]
-    pub(super) fn route<const NARROW: bool>(&self, lane_id: u32, to_nic: u32) -> Way {
-        let LaneState { first, port, vc, flags, .. } = self.lanes[lane_id as usize];
-        let switch = self.port_owners[first as usize];
+    fn route_to<const NARROW: bool>(self, lane: &LaneState, to_nic: u32) -> Way {
+        let &LaneState { first, port, vc, flags, .. } = lane;
+        let switch = self.owners[first as usize];
         let to = &self.nics[to_nic as usize];
         if switch == to.switch {
             return Way::to_nic::<NARROW>((to.switch_port - first) as u16);
@@ -123,13 +159,13 @@ impl<P: Probe> Network<P> {
         let arrived = (flags & FROM_NIC == 0).then_some(Hop { port, vc: class });
         let (hop, run) = self.routing.next_run(SwitchId(switch), arrived, SwitchId(to.switch), to_nic);
         let vc = self.vc_of_class(hop.vc, to.switch);
-        let left_count = if self.routes_every_hop { 1 } else { run.min(Way::LEFT_MAX - 1) + 1 };
+        let left_count = if self.every_hop { 1 } else { run.min(Way::LEFT_MAX - 1) + 1 };
         Way::step::<NARROW>(Hop { port: hop.port, vc }, left_count)
     }
 
     /// The virtual channel that traffic to a switch uses within a class of the routing.
     #[inline]
-    pub(super) fn vc_of_class(&self, class: u8, to_switch: u32) -> u8 {
+    pub(super) fn vc_of_class(self, class: u8, to_switch: u32) -> u8 {
         match self.vcs_per_class {
             1 => class,
             several => class * several + (to_switch % u32::from(several)) as u8,
