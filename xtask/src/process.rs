@@ -145,16 +145,19 @@ pub(crate) fn capture_until(
     capture_as(command, limit, is_enough, can_run, on_idle)
 }
 
-/// How often it is looked whether a program waits, and for how many looks on end it does before it counts as idle.
+/// How often it is looked whether a program waits, and for how many looks on end it does before it counts as
+/// idle.
 const IDLE_INTERVAL: Duration = Duration::from_millis(50);
 const IDLE_SAMPLES: u32 = 20;
-/// What the kernel counts CPU time in for programs (`USER_HZ`, 100 on every machine that Linux runs on but Alpha).
+/// What the kernel counts CPU time in for programs (`USER_HZ`, 100 on every machine that Linux runs on but
+/// Alpha).
 const TICKS_PER_S: u64 = 100;
 
 /// CPU time of a process, its own and that of the children it waited for. It must not be reaped yet.
 fn cpu_time(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // proc_pid_stat(5): utime, stime, cutime and cstime are fields 14 to 17; the name, field 2, may have spaces.
+    // proc_pid_stat(5): utime, stime, cutime and cstime are fields 14 to 17; the name, field 2, may have
+    // spaces.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(4);
     let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1_000 / TICKS_PER_S)

@@ -32,8 +32,8 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// Brings the copy up to date; what has not changed is left alone, so that cargo does not build it again. `keep`: files
-    /// that the caller writes.
+    /// Brings the copy up to date; what has not changed is left alone, so that cargo does not build it again.
+    /// `keep`: files that the caller writes.
     pub(super) fn make(keep: &BTreeSet<String>) -> Result<Copy> {
         let home = paths::target_dir().join("mutants");
         let copy = Copy { root: home.join("copy"), target: home.join("target") };

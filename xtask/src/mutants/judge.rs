@@ -1,9 +1,9 @@
 //! One build with all mutants of a crate, and what its tests say of each.
 //!
 //! Each test runs once by itself without a mutant and tells which sites it comes by. A mutant is put to the
-//! tests that come by it only, those first that are likely to find it for the time they take (`order`), several in
-//! a process, which ends with the first that fails; and last to those that compare a committed digest.
-//! A program that waits leaves its place to another: a mutant that hangs costs no CPU time.
+//! tests that come by it only, those first that are likely to find it for the time they take (`order`),
+//! several in a process, which ends with the first that fails; and last to those that compare a committed
+//! digest. A program that waits leaves its place to another: a mutant that hangs costs no CPU time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -52,15 +52,16 @@ impl Verdict {
 /// A test with a mutant gets so many times as long as it took without one, and some time more.
 const SLOWER_MAX: u32 = 10;
 const SLACK: Duration = Duration::from_secs(120);
-/// Its CPU time, which other programs hardly stretch, may be so many times that of the run without a mutant, in
-/// which each site is more work than in later ones, and some time more.
+/// Its CPU time, which other programs hardly stretch, may be so many times that of the run without a mutant,
+/// in which each site is more work than in later ones, and some time more.
 const CPU_SLOWER_MAX: u32 = 3;
 const CPU_SLACK: Duration = Duration::from_secs(1);
 /// How long the tests of a mutant's first process may take together, and by what that grows.
 const FIRST_BATCH: Duration = Duration::from_millis(40);
 const BATCH_GROWTH: u32 = 3;
-/// How long the tests of a mutant may take before it is put off until all others have been tried. Most of those that
-/// are found are found by then; most of the rest need all tests, which takes several times as long.
+/// How long the tests of a mutant may take before it is put off until all others have been tried. Most of
+/// those that are found are found by then; most of the rest need all tests, which takes several times as
+/// long.
 const QUICK: Duration = Duration::from_millis(1_500);
 /// So many mutants for each CPU are under way at most; all but one of them wait for nothing but an event.
 pub(super) const WAITING_MAX: usize = 8;
@@ -207,8 +208,8 @@ impl Judge {
         Ok(Verdict::Survived)
     }
 
-    /// Takes the tests that are to run next out of those that are left, with what they take: the best that takes at
-    /// most `limit`, and others of its program, as long as they take less than `batch_max` together.
+    /// Takes the tests that are to run next out of those that are left, with what they take: the best that
+    /// takes at most `limit`, and others of its program, as long as they take less than `batch_max` together.
     fn next_batch(
         &self,
         number: u32,

@@ -1,10 +1,12 @@
-//! `cargo xtask mutants`: generated bugs in a crate's source, one at a time; its tests and fault runs must find each.
+//! `cargo xtask mutants`: generated bugs in a crate's source, one at a time; its tests and fault runs must
+//! find each.
 //!
-//! The repository is copied to the target folder. In the copy every site of a crate (`sites`: operators, constants,
-//! conditions, deleted statements, swapped match arms) asks at run time whether its mutant is chosen, by a variable of the
-//! environment, so that one build serves thousands of mutants. Sites whose mutant is no Rust (`a - b` of two sets, say) are
-//! taken out by what the compiler says (`blame`). Each test is run once without a mutant and writes down
-//! which sites it comes by; a mutant is put to those tests only (`judge`).
+//! The repository is copied to the target folder. In the copy every site of a crate (`sites`: operators,
+//! constants, conditions, deleted statements, swapped match arms) asks at run time whether its mutant is
+//! chosen, by a variable of the environment, so that one build serves thousands of mutants. Sites whose
+//! mutant is no Rust (`a - b` of two sets, say) are taken out by what the compiler says (`blame`). Each test
+//! is run once without a mutant and writes down which sites it comes by; a mutant is put to those tests only
+//! (`judge`).
 //!
 //! Each verdict is kept in `conformance/mutants/CRATE` as it comes (`record`), and a run goes on with the
 //! mutants that have none, in an order drawn by a seed; so thousands are judged over many runs. One that is
@@ -76,9 +78,9 @@ pub(super) struct Subject {
     name: &'static str,
     /// Folders below its `src`; none: all of it.
     folders: &'static [&'static str],
-    /// Folders and files of these without mutants. `device/conformance` is a suite of tests itself: its constants are
-    /// its own choice, and broken devices in its tests show what it finds. `ring_loom.rs` stands in for the atomics
-    /// of a build with `--cfg loom` only.
+    /// Folders and files of these without mutants. `device/conformance` is a suite of tests itself: its
+    /// constants are its own choice, and broken devices in its tests show what it finds. `ring_loom.rs`
+    /// stands in for the atomics of a build with `--cfg loom` only.
     left_out: &'static [&'static str],
     /// Which tests judge a mutant: arguments of `cargo test`, and of the test program.
     runs: &'static [Run],
@@ -419,9 +421,9 @@ impl Progress<'_> {
     }
 }
 
-/// Those first on whose line fewest mutants have a verdict: what is found of one mutant of a line says much of the
-/// others, so that one of each line is a good sample (G. Petrovic and M. Ivankovic, State of mutation testing at
-/// Google, ICSE-SEIP 2018, section 4). The others are judged after it.
+/// Those first on whose line fewest mutants have a verdict: what is found of one mutant of a line says much
+/// of the others, so that one of each line is a good sample (G. Petrovic and M. Ivankovic, State of mutation
+/// testing at Google, ICSE-SEIP 2018, section 4). The others are judged after it.
 fn line_by_line(chosen: &mut [u32], mutants: &Mutants, record: &Record) {
     let judged = |number: &u32| {
         let entry = record.get(mutants.name(*number));

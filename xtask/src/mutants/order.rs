@@ -1,9 +1,9 @@
 //! Which tests a mutant is put to first: those that are likely to find it for the time they take.
 //!
-//! What is likely is learnt as verdicts come: a test that has found mutants of the same function finds the next one of
-//! it, too, more often than one that has found some of the same file, and that more often than any other. Before there
-//! is a verdict, tests of the file's own module come first, and those that reach little of the crate before those that
-//! reach all of it.
+//! What is likely is learnt as verdicts come: a test that has found mutants of the same function finds the
+//! next one of it, too, more often than one that has found some of the same file, and that more often than
+//! any other. Before there is a verdict, tests of the file's own module come first, and those that reach
+//! little of the crate before those that reach all of it.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -71,8 +71,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Runs tests of it, one after the other. A mutant may never end or eat up all memory. So the programs run under
-    /// limits of CPU time, which a loaded machine hardly stretches, and of memory.
+    /// Runs tests of it, one after the other. A mutant may never end or eat up all memory. So the programs
+    /// run under limits of CPU time, which a loaded machine hardly stretches, and of memory.
     pub(super) fn command(&self, root: &Path, tests: &[&str], cpu_limit: Duration) -> Command {
         let mut command = Command::new("sh");
         let cpu_limit_s = cpu_limit.as_secs_f64().ceil();

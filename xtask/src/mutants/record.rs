@@ -129,8 +129,8 @@ impl Record {
         }
     }
 
-    /// Writes the file at once whole, so that a run that is cut short keeps what it has. Reasons that were written into
-    /// it meanwhile stay.
+    /// Writes the file at once whole, so that a run that is cut short keeps what it has. Reasons that were
+    /// written into it meanwhile stay.
     ///
     /// # Errors
     /// It cannot be written.

@@ -1,5 +1,5 @@
-//! Where a source file can be changed into a mutant, and the file with all of its mutants in it, one of which is chosen when
-//! the program runs.
+//! Where a source file can be changed into a mutant, and the file with all of its mutants in it, one of which
+//! is chosen when the program runs.
 
 use std::ops::Range;
 
@@ -59,7 +59,8 @@ pub(super) struct Site {
     edits: Vec<(Range<usize>, Edit)>,
 }
 
-/// The sites of a file, in their order. Tests, constant expressions, patterns and macros' arguments have none.
+/// The sites of a file, in their order. Tests, constant expressions, patterns and macros' arguments have
+/// none.
 ///
 /// # Errors
 /// It is no Rust.

@@ -56,7 +56,8 @@ impl Test {
     }
 }
 
-/// Runs each test of these programs by itself: it must succeed, and tells where it comes by. The quickest come first.
+/// Runs each test of these programs by itself: it must succeed, and tells where it comes by. The quickest
+/// come first.
 pub(super) fn trace_all(root: &Path, programs: &[Program], job_count: usize) -> Result<Vec<Test>> {
     let (mut tests, mut names) = (Vec::new(), Vec::new());
     let mut kept = Vec::new();

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_known_by_its_name_or_address_and_open_where_neither_is_said() {
+    fn a_port_is_known_by_its_name_or_its_address() {
         let mac = MacAddr::parse("02:00:00:00:00:07");
         let numbered = Expected { systems: vec!["left"], ports: vec!["7"], mac };
         let named = Expected { systems: vec!["left"], ports: vec!["ge-0/0/7"], mac };

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flow_control_is_on_where_both_directions_are_and_the_default_fills_in() {
+    fn flow_control_is_on_where_both_directions_are() {
         let on = |sends, receives, default| Pause { sends, receives }.is_on(default);
         for default in [None, Some(false), Some(true)] {
             assert_eq!(on(None, None, default), default);

@@ -112,7 +112,7 @@ fn any_source_receive_is_interrupted_until_failure_is_acked() {
 }
 
 #[test]
-fn revoking_ends_the_receive_that_is_waited_for_if_it_is_of_that_communicator() {
+fn revoking_ends_the_direct_receive_of_that_communicator_only() {
     let mut net = survivors(2, 1);
     let process = &mut net.nodes[0].0;
     let other = Communicator::new(ContextId::new(ProcessId(0), 9), Group::world(2), 0);
@@ -128,7 +128,7 @@ fn revoking_ends_the_receive_that_is_waited_for_if_it_is_of_that_communicator() 
 }
 
 #[test]
-fn a_receive_from_anybody_that_is_waited_for_ends_with_a_failure() {
+fn a_direct_receive_from_anybody_ends_with_a_failure() {
     let mut net = survivors(3, 1);
     let (process, port) = &mut net.nodes[0];
     let (buffer, _) = memory(vec![0; 4]);
@@ -140,7 +140,7 @@ fn a_receive_from_anybody_that_is_waited_for_ends_with_a_failure() {
 }
 
 #[test]
-fn who_gives_an_interrupted_receive_up_receives_no_more() {
+fn a_receive_given_up_after_an_interruption_receives_no_more() {
     let mut net = survivors(3, 1);
     let (buffer, bytes) = memory(vec![0; 4]);
     let (process, port) = &mut net.nodes[0];
@@ -160,7 +160,7 @@ fn who_gives_an_interrupted_receive_up_receives_no_more() {
 
 /// Whoever revoked it may have told nobody else, and be gone.
 #[test]
-fn members_are_told_of_a_revocation_that_came_before_the_communicator_was_made() {
+fn members_are_told_of_a_revocation_that_came_early() {
     let mut net = survivors(3, 1);
     let context = ContextId::new(ProcessId(0), 9);
     net.nodes[1].0.comms.revoke_early(context);
