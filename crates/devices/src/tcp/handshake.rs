@@ -258,6 +258,19 @@ mod tests {
     }
 
     #[test]
+    fn a_hello_of_another_version_or_with_reserved_bytes_is_refused() {
+        let good = hello().emit();
+        let is_reserved = |at: usize| at < 8 || (22..24).contains(&at) || at >= 40;
+        for at in 0..HELLO_BYTES {
+            let mut bytes = good;
+            bytes[at] ^= 1;
+            let parsed = Hello::parse(&bytes);
+            assert_eq!(parsed.is_err(), is_reserved(at), "byte {at}");
+            assert!(parsed != Ok(hello()), "byte {at}");
+        }
+    }
+
+    #[test]
     fn another_key_convinces_neither_side() {
         let (ours, theirs) = (Key::new([7; 32]), Key::new([8; 32]));
         let hello = hello().emit();
