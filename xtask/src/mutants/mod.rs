@@ -80,7 +80,7 @@ pub(super) struct Subject {
     folders: &'static [&'static str],
     /// Folders and files of these without mutants. `device/conformance` is a suite of tests itself: its
     /// constants are its own choice, and broken devices in its tests show what it finds. `ring_loom.rs`
-    /// stands in for the atomics of a build with `--cfg loom` only.
+    /// and `fuzzing.rs` are part of builds with `--cfg loom` and `--cfg fuzzing` only.
     left_out: &'static [&'static str],
     /// Which tests judge a mutant: arguments of `cargo test`, and of the test program.
     runs: &'static [Run],
@@ -134,7 +134,7 @@ const SUBJECTS: [Subject; 4] = [
     Subject {
         name: "devices",
         folders: &["tcp", "shm"],
-        left_out: &["shm/ring_loom.rs"],
+        left_out: &["shm/ring_loom.rs", "tcp/fuzzing.rs"],
         runs: &[Run {
             name: "tests",
             cargo: &["-p", "ayatori-devices", "--lib", "--tests"],
