@@ -16,12 +16,12 @@
 //!
 //! Rails are the interfaces of this host, in order, from `first_rail` on; where a peer has more interfaces
 //! than we, ours are used several times and the rails after the first round are those uses. So a rail's
-//! number means nothing to the peer. A rail's connection to a peer is made when [`send`](ayatori_core::device::Device::send) first
-//! wants it.
+//! number means nothing to the peer. A rail's connection to a peer is made when
+//! [`send`](ayatori_core::device::Device::send) first wants it.
 //!
 //! Invariants: nothing from a socket is parsed before its handshake is over; no length from a socket is
-//! believed before it is checked; after [`Event::RailDown`](ayatori_core::device::Event::RailDown) nothing of the old connection is handed up;
-//! sending and receiving short packets allocates nothing.
+//! believed before it is checked; after [`Event::RailDown`](ayatori_core::device::Event::RailDown) nothing of
+//! the old connection is handed up; sending and receiving short packets allocates nothing.
 //!
 //! Entry types: [`Wireup`], [`Tcp`].
 

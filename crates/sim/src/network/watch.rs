@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Network, Probe};
 
-/// Numbers of a network that runs, published now and then; any thread may read them. Each is right for some moment of
-/// late; together they need not be of the same.
+/// Numbers of a network that runs, published now and then; any thread may read them. Each is right for some
+/// moment of late; together they need not be of the same.
 #[derive(Debug, Default)]
 pub struct Watch {
     now_ps: AtomicU64,

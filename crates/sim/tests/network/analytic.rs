@@ -130,7 +130,8 @@ fn chain(rates_bits_per_s: [u64; 3], config: Config) -> Network {
 fn a_faster_link_never_runs_out_of_bytes() {
     const SLOW: u64 = 10_000_000_000;
     const FAST: u64 = 40_000_000_000;
-    // Slow (800 ps a byte), then fast: the packet may end on the fast link one flit after its last flit has come.
+    // Slow (800 ps a byte), then fast: the packet may end on the fast link one flit after its last flit has
+    // come.
     let mut network = chain([SLOW, FAST, FAST], Config::nsim());
     network.send(message(0, 1, FULL_PAYLOAD));
     let tail_at_a = LATENCY_PS + 2_048 * 800;

@@ -25,10 +25,10 @@ fn mesh(extents: &[u32]) -> Network {
 
 #[test]
 fn one_switch_with_input_queues_saturates_where_karol_says() {
-    // M. Karol, M. Hluchyj, S. Morgan, "Input versus output queueing on a space-division packet switch", 1987: the first
-    // packet of a queue blocks those behind it, so that a switch of N ports passes 0.6184 of its inputs' rate at N = 8, and
-    // 2 - sqrt 2 = 0.586 in the limit. There nobody sends to himself less often than to others, and all start together;
-    // here not, which at 8 ports makes a few per cent.
+    // M. Karol, M. Hluchyj, S. Morgan, "Input versus output queueing on a space-division packet switch",
+    // 1987: the first packet of a queue blocks those behind it, so that a switch of N ports passes 0.6184 of
+    // its inputs' rate at N = 8, and 2 - sqrt 2 = 0.586 in the limit. There nobody sends to himself less
+    // often than to others, and all start together; here not, which at 8 ports makes a few per cent.
     for (ports, expected, tolerance) in [(8, 0.618, 0.05), (48, 0.586, 0.03)] {
         let accepted = offered(&mut one_switch(ports), 1.0, 500_000_000).accepted;
         assert!((accepted - expected).abs() < tolerance, "{ports} ports: {accepted} of {expected}");
@@ -37,8 +37,9 @@ fn one_switch_with_input_queues_saturates_where_karol_says() {
 
 #[test]
 fn a_mesh_saturates_below_its_bisection_and_near_it() {
-    // Half of all packets of k x k nodes cross the middle, half of those each way, over k links: k^2 / 4 x load <= k,
-    // so load <= 4 / k (W. Dally, B. Towles, section 3.3); sending to oneself left out makes it 4 / k x (k^2 - 1) / k^2.
+    // Half of all packets of k x k nodes cross the middle, half of those each way, over k links: k^2 / 4 x
+    // load <= k, so load <= 4 / k (W. Dally, B. Towles, section 3.3); sending to oneself left out makes it 4
+    // / k x (k^2 - 1) / k^2.
     let k = 8;
     let bound = 4.0 / f64::from(k) * f64::from(k * k - 1) / f64::from(k * k);
     let accepted = offered(&mut mesh(&[k, k]), 0.95, 400_000_000).accepted;
