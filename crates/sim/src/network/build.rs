@@ -59,7 +59,6 @@ impl<P: Probe> Network<P> {
         let per_port = config.crossbar_inputs == CrossbarInputs::PerPort && !ethernet.is_used();
         let lookahead_ps = if per_port { 1 } else { lookahead_ps(&links, &config) };
         let by_channel = config.arbitration == Arbitration::ChannelFirst;
-        let turn_count = if by_channel { ports.len() * (usize::from(available) + 1) } else { 0 };
         let narrow = more_words == 0 && !per_port && is_narrow(&links, &config);
         let lanes = if ethernet.is_used() { Vec::new() } else { lanes(&ports, first_nic_port, &config) };
         Ok(Network {
@@ -80,7 +79,7 @@ impl<P: Probe> Network<P> {
             more_requests: vec![0; ports.len() * more_words],
             more_words,
             input_free_ps: if per_port { vec![0; ports.len()] } else { Vec::new() },
-            channel_turns: vec![0; turn_count],
+            channel_turns: vec![0; if by_channel { ports.len() * (usize::from(available) + 1) } else { 0 }],
             channel_free_ps: vec![0; if by_channel { ports.len() * usize::from(available) } else { 0 }],
             channel_restart_ps: if by_channel { config.vc_allocation_ps } else { 0 },
             by_channel,
