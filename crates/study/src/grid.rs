@@ -5,7 +5,6 @@
 //! are in the points' order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
@@ -36,12 +35,12 @@ pub struct Entry {
 pub struct Grid {
     /// All combinations, the last key of the file's order varying fastest.
     pub entries: Vec<Entry>,
-    /// What results depend on beside their columns: machine files and this program.
+    /// What results depend on beside their other columns: machine files and this program.
     origin: String,
 }
 
 const COLUMNS: &str = "machine,changes,workload,nodes,per_host,algorithm,bytes,gap,start_spread_ns,rounds,\
-                       seed,elapsed_ps,bandwidth_bytes_per_s,packet_hops,bottleneck";
+                       seed,elapsed_ps,bandwidth_bytes_per_s,packet_hops,bottleneck,origin";
 
 /// More are taken for a mistake.
 const POINT_COUNT_MAX: usize = 1_000_000;
@@ -55,7 +54,7 @@ impl Grid {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        Grid::parse(&text, folder).with_context(|| format!("{} is no sweep", path.display()))
+        Grid::parse(&text, folder).with_context(|| path.display().to_string())
     }
 
     fn parse(text: &str, folder: &Path) -> anyhow::Result<Grid> {
@@ -82,8 +81,8 @@ impl Grid {
         for name in &machines {
             let name = text_of("machine", name)?;
             let path = folder.join(name);
-            let source =
-                std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let source = std::fs::read_to_string(&path)
+                .with_context(|| format!("cannot read the machine {}", path.display()))?;
             source.hash(&mut origin);
             Machine::parse(name, &source)?;
             for change in combinations(&changes) {
@@ -303,7 +302,7 @@ impl Sweep<'_> {
             let entry = &self.grid.entries[self.missing[index]];
             let done = self.run_point(entry, control);
             if let Done::Result(result) = &done {
-                lock(&file).write_all(format!("{},{result}\n", entry.key).as_bytes())?;
+                lock(&file).write_all(line(self.grid, entry, result).as_bytes())?;
             }
             self.note(entry, done, control);
             anyhow::Ok(())
@@ -353,8 +352,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn head(grid: &Grid) -> String {
-    format!("# {}\n{COLUMNS}\n", grid.origin)
+/// A line of the results.
+fn line(grid: &Grid, entry: &Entry, result: &str) -> String {
+    format!("{},{result},{}\n", entry.key, grid.origin)
 }
 
 /// Results that are there, by the columns that name a point.
@@ -363,30 +363,34 @@ fn known(grid: &Grid, out: &Path) -> anyhow::Result<BTreeMap<String, String>> {
         return Ok(BTreeMap::new());
     }
     let text = std::fs::read_to_string(out).with_context(|| format!("cannot read {}", out.display()))?;
-    let Some(lines) = text.strip_prefix(&head(grid)) else {
+    // A line without its end was cut off.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines = whole.strip_prefix(COLUMNS).filter(|lines| lines.is_empty() || lines.starts_with('\n'));
+    let origin = format!(",{}", grid.origin);
+    let lines: Option<Vec<&str>> =
+        lines.and_then(|lines| lines.lines().skip(1).map(|line| line.strip_suffix(&origin)).collect());
+    let Some(lines) = lines else {
         bail!(
             "{} has results of other machine files or of another ayatori: name another file, or discard \
             them with --fresh",
             out.display()
         );
     };
-    // A line without its end was cut off.
-    let whole = lines.rfind('\n').map_or("", |end| &lines[..end]);
     let keys: BTreeSet<&str> = grid.entries.iter().map(|entry| entry.key.as_str()).collect();
     let of_line = |line: &str| {
         // What follows a key is a comma, which comes before all that a longer key goes on with.
         let key = keys.range(..=line).next_back()?;
         Some(((*key).to_owned(), line.strip_prefix(key)?.strip_prefix(',')?.to_owned()))
     };
-    Ok(whole.lines().filter_map(of_line).collect())
+    Ok(lines.into_iter().filter_map(of_line).collect())
 }
 
 /// Writes results in the points' order, in place of what is there.
 fn write(grid: &Grid, out: &Path, results: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    let mut text = head(grid);
+    let mut text = format!("{COLUMNS}\n");
     for entry in &grid.entries {
         if let Some(result) = results.get(&entry.key) {
-            let _ = writeln!(text, "{},{result}", entry.key);
+            text += &line(grid, entry, result);
         }
     }
     let beside = PathBuf::from(format!("{}.new", out.display()));
@@ -433,7 +437,9 @@ mod tests {
         let (one, four) = (folder(), folder());
         let (summary, text) = sweep(one.path(), 1);
         assert_eq!((summary.point_count, summary.kept_count, summary.failures.len()), (16, 0, 0));
-        assert_eq!(text.lines().count(), 18);
+        assert_eq!(text.lines().count(), 17);
+        // A program that reads CSV finds a name for each column, and nothing else before the first point.
+        assert!(text.starts_with("machine,") && text.lines().next().unwrap().ends_with(",bottleneck,origin"));
         assert_eq!(sweep(four.path(), 4).1, text);
     }
 
@@ -471,8 +477,8 @@ mod tests {
         }
         assert!(run(&grid, &out, ALONE, &Control::default()).unwrap().has_written);
         let text = std::fs::read_to_string(out).unwrap();
-        assert_eq!([3, 5].map(|index| text.contains(&format!(",kept {index}\n"))), [true; 2]);
-        assert_eq!(text.lines().count(), 18);
+        assert_eq!([3, 5].map(|index| text.contains(&format!(",kept {index},"))), [true; 2]);
+        assert_eq!(text.lines().count(), 17);
     }
 
     #[test]
@@ -497,6 +503,16 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_that_is_missing_is_blamed_and_not_the_sweep() {
+        let folder = folder();
+        let (sweep, machine) = (folder.path().join("sweep.toml"), folder.path().join("other.toml"));
+        std::fs::write(&sweep, TEXT.replace("ring.toml", "other.toml")).unwrap();
+        let error = format!("{:#}", Grid::load(&sweep).unwrap_err());
+        let expected = format!("{}: cannot read the machine {}: ", sweep.display(), machine.display());
+        assert!(error.starts_with(&expected), "{error}");
+    }
+
+    #[test]
     fn what_is_no_key_or_value_is_named() {
         let folder = folder();
         for (from, to, expected) in [
@@ -505,7 +521,7 @@ mod tests {
             ("[4, 6]", "4", "write a list"),
             ("\"1K\"", "\"1Q\"", "1Q"),
             ("topology.switches", "topology.switch", "not a known key"),
-            ("ring.toml", "other.toml", "cannot read"),
+            ("ring.toml", "other.toml", "cannot read the machine "),
         ] {
             let error = Grid::parse(&TEXT.replace(from, to), folder.path()).unwrap_err();
             assert!(format!("{error:#}").contains(expected), "{to}: {error:#}");
