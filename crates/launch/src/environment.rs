@@ -57,6 +57,9 @@ pub const ENV_LAUNCH: &str = "AYATORI_LAUNCH";
 pub const KEY_OF_JOB: &str = "ayatori-key";
 /// Under this name a rank says that it is connected to its own world only.
 pub const KEY_OF_APART: &str = "ayatori-apart";
+/// Under this name a rank says that no other needs it: the job goes on without it if it fails, whatever
+/// [`ENV_SURVIVE`] says.
+pub const KEY_OF_SPARE: &str = "ayatori-spare";
 /// The job's id.
 pub const ENV_JOB: &str = "AYATORI_JOB";
 /// The number of the rank's host among the job's hosts.

@@ -13,7 +13,8 @@
 //! behind one that gave up) is reported meanwhile, that takes its place. A rank that fails *after*
 //! `MPI_Finalize` ends no other rank: ranks that have also finalized take the time they need, ranks about to
 //! finalize get [`Limits::finalize`]. If the job survives failures, a rank that fails between `MPI_Init` and
-//! `MPI_Finalize` ends no other rank as long as others run; the exit code is that of the others.
+//! `MPI_Finalize` ends no other rank as long as others run; the exit code is that of the others. The same
+//! holds in every job for a rank that has said that no other needs it.
 
 use crate::cause::Cause;
 use crate::pmi::names::NameRequest;
@@ -287,7 +288,7 @@ impl Supervisor {
                 self.fail_late(rank, cause, now)
             }
             Some(cause @ (Cause::Ended { .. } | Cause::NotFinalized { .. }))
-                if phase == Phase::Initialised && self.can_survive() =>
+                if phase == Phase::Initialised && self.can_survive(&[rank]) =>
             {
                 self.survive(rank, &cause);
             }
@@ -304,7 +305,7 @@ impl Supervisor {
             .filter(|rank| self.ranks[*rank].host == host && !self.has_ended(*rank))
             .collect();
         let count = self.end_ranks_of(host, status);
-        if count > 0 && self.can_survive() {
+        if count > 0 && self.can_survive(&its) {
             let cause = Cause::Host { name: self.hosts[host].clone(), why };
             its.into_iter().for_each(|rank| self.survive(rank, &cause));
             self.leave(count);
@@ -407,9 +408,10 @@ impl Supervisor {
         }
     }
 
-    /// Whether the job goes on without a rank that has just ended.
-    fn can_survive(&self) -> bool {
-        self.limits.survives && self.cause.is_none() && self.still_running() > 0
+    /// Whether the job goes on without ranks that have just ended.
+    fn can_survive(&self, ranks: &[usize]) -> bool {
+        let are_spare = || ranks.iter().all(|rank| self.server.is_spare(*rank));
+        (self.limits.survives || are_spare()) && self.cause.is_none() && self.still_running() > 0
     }
 
     /// A rank has failed, and the others go on.

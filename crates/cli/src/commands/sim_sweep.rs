@@ -1,7 +1,9 @@
 //! `ayatori sim sweep`: all combinations of machines, workloads and options, on all cores.
 
 use crate::exit::{Exit, FAILURE};
-use ayatori_launch::environment::Launch;
+use anyhow::Context as _;
+use ayatori_launch::environment::{KEY_OF_SPARE, Launch};
+use ayatori_launch::pmi::Client;
 use ayatori_study::grid::{self, Grid, How};
 use ayatori_study::sweep::Control;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +16,8 @@ use std::time::Duration;
 ///
 /// Results are a CSV file, written as points end: the same command goes on where it was stopped. They are
 /// the same, in the same order, whatever the number of cores. As a job of several ranks (`mpiexec -n 8
-/// ayatori sim sweep FILE`) the ranks share the points, over a file system that all hosts see.
+/// ayatori sim sweep FILE`) the ranks share the points, over a file system that all hosts see. If a rank is
+/// lost the others take over what it was running; the exit code is theirs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A file:
@@ -42,8 +45,8 @@ pub(super) struct Args {
 }
 
 /// Whether a launcher has started this process as one of several, or may have.
-fn is_rank() -> bool {
-    match Launch::detect() {
+fn is_rank(launch: &Launch) -> bool {
+    match launch {
         Launch::Singleton => false,
         Launch::Pmi1(pmi) => pmi.size != Some(1),
         // A process alone shares with no other, which is right, too.
@@ -51,10 +54,25 @@ fn is_rank() -> bool {
     }
 }
 
+/// Tells our own launcher that the others go on if this rank is lost: they take over what it was running.
+/// Other launchers are told nothing.
+fn become_spare(launch: &Launch) -> anyhow::Result<Option<Client>> {
+    let Launch::Pmi1(pmi) = launch else { return Ok(None) };
+    if pmi.host.job.is_none() {
+        return Ok(None);
+    }
+    let doing = "cannot tell the launcher that other ranks go on without this one";
+    let mut client = Client::connect(pmi).context(doing)?;
+    client.put(KEY_OF_SPARE, "1").context(doing)?;
+    Ok(Some(client))
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let grid = Grid::load(&args.file)?;
     let out = args.out.clone().unwrap_or_else(|| args.file.with_extension("csv"));
-    let is_rank = is_rank();
+    let launch = Launch::detect();
+    let is_rank = is_rank(&launch);
+    let launcher = become_spare(&launch)?;
     let core_count = || if is_rank { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let threads_count = args.jobs.map_or_else(core_count, usize::from);
     let how = How { threads_count, fresh: args.fresh, is_shared: is_rank || args.share };
@@ -65,12 +83,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         let sweep = scope.spawn(|| grid::run(&grid, &out, how, &control));
         while !sweep.is_finished() {
             bar.set_position(control.done_count.load(Ordering::Relaxed) as u64);
-            std::thread::park_timeout(Duration::from_millis(100));
+            std::thread::park_timeout(Duration::from_millis(20));
         }
         sweep.join().expect("a sweep does not panic")
     });
     bar.finish_and_clear();
+    // Without leave a rank counts as lost, and the others go on: so it is where this one has failed.
     let summary = summary?;
+    if let Some(launcher) = launcher {
+        launcher.finalize().context("cannot take leave of the launcher")?;
+    }
     // One of the processes that share a sweep prints.
     if !summary.has_written {
         return Ok(Exit::Success);

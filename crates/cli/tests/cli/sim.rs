@@ -1,7 +1,11 @@
 //! `ayatori sim`, from outside.
 
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 fn sim(args: &[&str]) -> (Option<i32>, String, String) {
     let output =
@@ -305,6 +309,76 @@ fn ranks_of_a_job_share_a_sweep_and_one_tells() {
     assert!(text.contains("18 points: 12 run, 0 there before, 6 failed"), "{text}");
     assert_eq!(text.matches(" points: ").count(), 1, "{text}");
     assert_eq!((alone.status.code(), shared.status.code()), (Some(1), Some(1)));
+}
+
+/// Waits until some other process reads from a FIFO; the end to write to, and that process.
+fn reader_of(fifo: &Path, job: &mut Child) -> (File, Pid) {
+    let writing = loop {
+        // ENXIO: nobody reads.
+        match OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(fifo) {
+            Ok(file) => break file,
+            Err(_) => assert!(job.try_wait().unwrap().is_none(), "the job has ended"),
+        }
+        std::thread::yield_now();
+    };
+    let has_open = |process: &Path| {
+        let open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|file| file == fifo)
+    };
+    loop {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+        let numbers = processes.filter_map(|path| {
+            let number = path.file_name()?.to_str()?.parse().ok()?;
+            (number != std::process::id() as i32 && has_open(&path)).then_some(number)
+        });
+        if let Some(pid) = numbers.filter_map(Pid::from_raw).next() {
+            return (writing, pid);
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// One point reads a GOAL file that is a FIFO, so the rank that runs it is there until it is killed.
+#[test]
+fn the_others_take_over_the_point_of_a_rank_that_is_killed() {
+    let program = env!("CARGO_BIN_EXE_ayatori");
+    let goal = "num_ranks 2\nrank 0 {\nsend 64b to 1\n}\nrank 1 {\nrecv 64b from 0\n}\n";
+    let folder = || {
+        let folder = sweep_folder();
+        let sweep = "machine = \"fx10.toml\"\nworkload = [\"./app.goal\", \"barrier\", \"alltoall\", \
+                     \"bcast\"]\nnodes = 4\nbytes = \"1K\"\n";
+        std::fs::write(folder.path().join("sweep.toml"), sweep).unwrap();
+        folder
+    };
+    let sweep = |folder: &tempfile::TempDir, launcher: &[&str]| {
+        let words: Vec<&str> = launcher.iter().copied().chain(["sim", "sweep", "sweep.toml"]).collect();
+        let mut command = Command::new(program);
+        command.args(words).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let results = |folder: &tempfile::TempDir| std::fs::read_to_string(folder.path().join("sweep.csv"));
+
+    let (one, two) = (folder(), folder());
+    std::fs::write(one.path().join("app.goal"), goal).unwrap();
+    assert!(sweep(&one, &[]).wait().unwrap().success());
+
+    let two_path = two.path().canonicalize().unwrap();
+    let (fifo, whole) = (two_path.join("app.goal"), two_path.join("whole.goal"));
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    std::fs::write(&whole, goal).unwrap();
+    let mut job = sweep(&two, &["run", "-n", "2", program]);
+    let (writing, pid) = reader_of(&fifo, &mut job);
+    std::fs::rename(&whole, &fifo).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let output = job.wait_with_output().unwrap();
+    drop(writing);
+
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("SIGKILL") && said.contains("; the others go on"), "{said}");
+    assert_eq!(results(&two).unwrap(), results(&one).unwrap());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("4 points: 4 run, 0 there before, 0 failed"), "{text}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The PMI-1 server: a state machine over bytes. It reads no socket: what ranks sent goes in by
 //! [`Server::handle_bytes`], what they are to get comes out by [`Server::poll_output`].
 
-use crate::environment::KEY_OF_APART;
+use crate::environment::{KEY_OF_APART, KEY_OF_SPARE};
 use crate::pmi::names::{NameReply, NameRequest, Names};
 use crate::pmi::spawn::{Message, Spawn};
 use crate::pmi::wire::{self, Answer, Reply, Request};
@@ -44,6 +44,7 @@ struct Peer {
     reply: Vec<u8>,
     is_in_barrier: bool,
     is_apart: bool,
+    is_spare: bool,
     is_gone: bool,
 }
 
@@ -79,6 +80,7 @@ impl Server {
             reply: Vec::new(),
             is_in_barrier: false,
             is_apart: false,
+            is_spare: false,
             is_gone: false,
         };
         let peers: Vec<Peer> = appnums.map(peer).collect();
@@ -242,6 +244,10 @@ impl Server {
                 self.reply(rank, Reply::Done(Answer::Put));
                 return self.peers.iter().all(|peer| peer.is_apart).then_some(Event::Apart);
             }
+            Request::Put { key: KEY_OF_SPARE, .. } => {
+                self.peers[rank].is_spare = true;
+                self.reply(rank, Reply::Done(Answer::Put));
+            }
             Request::Publish { service, port } => {
                 let request = NameRequest::Publish(service.to_owned(), port.to_owned());
                 return self.ask_names(rank, Answer::Publish, request);
@@ -276,6 +282,11 @@ impl Server {
                 self.reply(rank, Reply::Done(Answer::Barrier));
             }
         }
+    }
+
+    /// Whether a rank has said that no other needs it.
+    pub(crate) fn is_spare(&self, rank: usize) -> bool {
+        self.peers[rank].is_spare
     }
 
     /// A rank is gone, and no other waits for it any more.

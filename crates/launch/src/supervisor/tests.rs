@@ -232,6 +232,24 @@ fn surviving_job_goes_on_without_a_killed_rank_and_ends_well() {
 }
 
 #[test]
+fn a_job_goes_on_without_a_rank_that_no_other_needs() {
+    const SPARE: &[u8] = b"cmd=put kvsname=kvs_j key=ayatori-spare value=1\n";
+    let mut job = Job::initialised(&[2, 2]);
+    (1..4).for_each(|rank| job.pmi(rank, SPARE));
+    job.end(1, KILLED);
+    job.supervisor.handle_host_lost(1, "the connection closed".into(), job.now);
+    job.poll();
+    assert_eq!((job.said.len(), job.signals.is_empty()), (3, true), "{:?}", job.said);
+    // The last one ends it, and so does one that has not said so.
+    job.end(0, KILLED);
+    assert_eq!((job.finish, job.supervisor.exit_code()), (Some(true), 137));
+    let mut job = Job::initialised(&[2]);
+    job.pmi(1, SPARE);
+    job.end(0, KILLED);
+    assert_eq!(job.signals, [SIGTERM, SIGCONT]);
+}
+
+#[test]
 fn the_last_rank_that_dies_ends_a_job_that_survives() {
     let mut job = Job::new(&[2], Limits { survives: true, ..Limits::default() });
     (0..2).for_each(|rank| job.pmi(rank, INIT));
