@@ -136,22 +136,22 @@ fn figures(curves: &[(Version, Vec<(f64, f64)>)], collectives: &Collectives) -> 
     let spread = [0, 2].map(|index| (large(index) / large(1) - 1.0).abs()).into_iter().fold(0.0, f64::max);
     vec![
         latency("polling, no kernel call", 40.0, 4)
-            .with("send_ns + match_ns + receive_ns were fitted to this"),
-        latency("polling", 60.0, 2).with("system_call_ns is the difference of 90 and 70"),
+            .fitted("send_ns + match_ns + receive_ns were fitted to this"),
+        latency("polling", 60.0, 2).fitted("system_call_ns is the difference of 90 and 70"),
         latency("evc_wait, no kernel call", 70.0, 3)
-            .with("interrupt and switch are the difference of 90 and 60"),
+            .fitted("interrupt and switch are the difference of 90 and 60"),
         latency("evc_wait", 90.0, 1).with("sum of the above: predicted"),
-        latency("interrupt thread", 140.0, 0).with("thread_switch_ns is the difference of 140 and 90"),
+        latency("interrupt thread", 140.0, 0).fitted("thread_switch_ns is the difference of 140 and 90"),
         Figure::new("latency of 128 B over 120 B", "", (1.2, step), Bound::AtLeast)
             .with("the paper: discontinuous there"),
         Figure::new("highest throughput", "MB/s", (19.0, peak), Bound::Within(0.1))
-            .with("hot_copy_gbytes_per_s was fitted to this"),
+            .fitted("hot_copy_gbytes_per_s was fitted to this"),
         Figure::new("at no less than", "KB", (200.0, where_peak), Bound::AtLeast),
         Figure::new("and at no more than", "KB", (400.0, where_peak), Bound::AtMost),
         Figure::new("800 KB", "MB/s", (17.0, at(&rate(1), 800_000)), Bound::Within(0.1))
-            .with("copy_gbytes_per_s was fitted to this"),
+            .fitted("copy_gbytes_per_s was fitted to this"),
         Figure::new("800 KB without copies", "MB/s", (35.0, at(&rate(5), 800_000)), Bound::Within(0.1))
-            .with("the DMA's rate was fitted to this"),
+            .fitted("the DMA's rate was fitted to this"),
         Figure::new("way of waiting, effect on 400 KB", "", (0.05, spread), Bound::AtMost)
             .with("the paper: none; predicted"),
         Figure::new("barrier of 14 PEs over 2 PEs", "", (4.0, collectives.growth(0)), Bound::Within(0.25))

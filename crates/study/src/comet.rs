@@ -146,7 +146,7 @@ fn figures(
         put_in("64 B, receive: host DMA", 1.18, stage(1, 2)),
         Figure::new("DMA adapter to host, highest", "MB/s", (267.0, most(&write)), Bound::Within(0.1)),
         Figure::new("DMA host to adapter, highest", "MB/s", (128.0, most(&read)), Bound::AtMost)
-            .with("read_burst_clocks was fitted to this"),
+            .fitted("read_burst_clocks was fitted to this"),
         Figure::new("application, PM", "MB/s", (114.0, pm.mb_per_s), Bound::Within(0.1)).with("predicted"),
         Figure::new("application, TCP", "MB/s", (95.0, tcp.mb_per_s), Bound::Within(0.1)).with("predicted"),
         Figure::new("Comet-NP, highest from 1000 B", "MB/s", (250.0, most(np)), Bound::Within(0.1))

@@ -16,7 +16,7 @@
 //!
 //! ```no_run
 //! let report = ayatori_study::vlan::run(None)?;
-//! assert!(report.agrees, "{}", report.text);
+//! assert!(report.agrees(), "{}", report.text());
 //! # anyhow::Ok(())
 //! ```
 #![forbid(unsafe_code)]
@@ -29,6 +29,7 @@ mod chart;
 pub mod comet;
 pub mod grid;
 pub mod pacing;
+mod page;
 pub mod report;
 mod share;
 pub mod sweep;

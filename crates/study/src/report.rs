@@ -1,5 +1,6 @@
 //! A study's result: the paper's figures beside ours, tables and charts, as text, as Markdown and as HTML.
 
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -14,7 +15,7 @@ pub enum Bound {
     AtMost,
     /// No less.
     AtLeast,
-    /// The paper has none, or it was used to fit a parameter.
+    /// Nothing: the paper has none, or it was put in.
     None,
 }
 
@@ -31,6 +32,8 @@ pub struct Figure {
     pub ours: f64,
     /// What is asked of ours.
     pub bound: Bound,
+    /// Whether a parameter was chosen so that ours comes out as it does.
+    pub is_fitted: bool,
     /// What was fitted to it, or why it is missed.
     pub note: String,
 }
@@ -38,18 +41,26 @@ pub struct Figure {
 impl Figure {
     /// A figure with a bound.
     pub fn new(what: &str, unit: &'static str, (paper, ours): (f64, f64), bound: Bound) -> Figure {
-        Figure { what: what.into(), unit, paper: Some(paper), ours, bound, note: String::new() }
+        let is_fitted = bound == Bound::None;
+        Figure { what: what.into(), unit, paper: Some(paper), ours, bound, is_fitted, note: String::new() }
     }
 
     /// A figure that no paper has.
     pub fn ours(what: &str, unit: &'static str, ours: f64) -> Figure {
-        Figure { what: what.into(), unit, paper: None, ours, bound: Bound::None, note: String::new() }
+        let (paper, bound, is_fitted) = (None, Bound::None, false);
+        Figure { what: what.into(), unit, paper, ours, bound, is_fitted, note: String::new() }
     }
 
     /// With a remark.
     #[must_use]
     pub fn with(self, note: &str) -> Figure {
         Figure { note: note.into(), ..self }
+    }
+
+    /// With what was fitted to it.
+    #[must_use]
+    pub fn fitted(self, note: &str) -> Figure {
+        Figure { is_fitted: true, ..self.with(note) }
     }
 
     /// Whether ours keeps the bound.
@@ -63,12 +74,21 @@ impl Figure {
         }
     }
 
+    /// Whether the bound is kept, the deviation from the paper's as a part of it, and of what. `None`: there
+    /// is none to speak of, as the paper has no figure, ours was made to be it, or it only limits ours.
+    fn deviation(&self) -> Option<(bool, f64, &str)> {
+        let is_limit = matches!(self.bound, Bound::AtMost | Bound::AtLeast);
+        let is_said = self.bound != Bound::None && !((is_limit || self.is_fitted) && self.is_met());
+        let paper = self.paper.filter(|_| is_said)?;
+        Some((self.is_met(), self.ours / paper - 1.0, &self.what))
+    }
+
     fn cells(&self) -> [String; 5] {
         let paper = self.paper.map_or("–".into(), |value| number(value, self.unit));
         let deviation =
             self.paper.map_or("–".into(), |paper| format!("{:+.1} %", 100.0 * (self.ours / paper - 1.0)));
         let verdict = match self.bound {
-            Bound::None if self.paper.is_some() => "fitted".into(),
+            Bound::None if self.paper.is_some() => "put in".into(),
             Bound::None => String::new(),
             Bound::Within(part) => format!("{} (± {:.0} %)", self.verdict(), 100.0 * part),
             Bound::AtMost => format!("{} (at most)", self.verdict()),
@@ -80,7 +100,11 @@ impl Figure {
     }
 
     fn verdict(&self) -> &'static str {
-        if self.is_met() { "met" } else { "MISSED" }
+        match (self.is_met(), self.is_fitted) {
+            (true, false) => "met",
+            (true, true) => "fitted, met",
+            (false, _) => "MISSED",
+        }
     }
 }
 
@@ -93,6 +117,18 @@ fn number(value: f64, unit: &str) -> String {
         2
     };
     format!("{value:.digits$} {unit}").trim_end().to_owned()
+}
+
+/// How a study's figures or findings stand beside the paper's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) same_count: usize,
+    pub(crate) partly_count: usize,
+    pub(crate) differ_count: usize,
+    /// Figures that were put in, or that a parameter was fitted to: they show nothing.
+    pub(crate) given_count: usize,
+    /// What deviates most, the worst first.
+    pub(crate) worst: Vec<String>,
 }
 
 /// A table of its own.
@@ -111,6 +147,14 @@ impl Table {
     pub fn new(title: &str, head: &[&str]) -> Table {
         let head = head.iter().map(|name| (*name).into()).collect();
         Table { title: title.into(), head, rows: Vec::new() }
+    }
+
+    /// For a repository.
+    pub(crate) fn markdown(&self) -> String {
+        let mut text = format!("\n## {}\n\n| {} |\n", self.title, self.head.join(" | "));
+        let _ = writeln!(text, "|{}", "---|".repeat(self.head.len()));
+        self.rows.iter().for_each(|row| _ = writeln!(text, "| {} |", row.join(" | ")));
+        text
     }
 
     /// For a terminal.
@@ -157,6 +201,26 @@ impl Report {
         (bound().filter(|figure| figure.is_met()).count(), bound().count())
     }
 
+    /// How the figures stand beside the paper's, and the largest deviations from it.
+    pub(crate) fn tally(&self) -> Tally {
+        let (met, all) = self.met();
+        let count = |wanted: fn(&Figure) -> bool| self.figures.iter().filter(|own| wanted(own)).count();
+        let fitted_and_met = count(|own| own.is_fitted && own.bound != Bound::None && own.is_met());
+        let mut deviations: Vec<(bool, f64, &str)> =
+            self.figures.iter().filter_map(Figure::deviation).collect();
+        deviations.sort_by(|one, other| {
+            (one.0, other.1.abs()).partial_cmp(&(other.0, one.1.abs())).unwrap_or(Ordering::Equal)
+        });
+        let worst = deviations.into_iter().take(3);
+        Tally {
+            same_count: met - fitted_and_met,
+            partly_count: 0,
+            differ_count: all - met,
+            given_count: count(|own| own.is_fitted && own.is_met()),
+            worst: worst.map(|(_, part, what)| format!("{:+.1} %: {what}", 100.0 * part)).collect(),
+        }
+    }
+
     fn all_tables(&self) -> Vec<Table> {
         let rows = self.figures.iter().map(|figure| figure.cells().to_vec()).collect();
         let first = Table { rows, ..Table::new("The paper's figures and ours", &HEAD) };
@@ -180,14 +244,7 @@ impl Report {
     /// For a repository.
     pub fn markdown(&self) -> String {
         let mut text = format!("# {}\n\n{}\n", self.title, self.about);
-        for table in self.all_tables() {
-            let _ = writeln!(text, "\n## {}\n", table.title);
-            let _ = writeln!(text, "| {} |", table.head.join(" | "));
-            let _ = writeln!(text, "|{}", "---|".repeat(table.head.len()));
-            for row in &table.rows {
-                let _ = writeln!(text, "| {} |", row.join(" | "));
-            }
-        }
+        self.all_tables().iter().for_each(|table| text += &table.markdown());
         if !self.remarks.is_empty() {
             let _ = writeln!(text, "\n## Remarks\n");
             self.remarks.iter().for_each(|remark| _ = writeln!(text, "- {remark}"));
@@ -196,32 +253,6 @@ impl Report {
             let _ = writeln!(text, "\n![{file}]({file})");
         }
         text
-    }
-
-    /// Part of a page, with its charts inside.
-    pub fn html(&self) -> String {
-        let mut text = format!(
-            "<section id=\"{}\"><h2>{}</h2><p>{}</p>\n",
-            self.name,
-            escape(&self.title),
-            escape(&self.about)
-        );
-        for table in self.all_tables() {
-            let row = |cells: &[String], tag: &str| {
-                let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
-                format!("<tr>{}</tr>\n", cells.collect::<String>())
-            };
-            let _ = write!(text, "<h3>{}</h3>\n<table>{}", escape(&table.title), row(&table.head, "th"));
-            table.rows.iter().for_each(|cells| text += &row(cells, "td"));
-            text += "</table>\n";
-        }
-        if !self.remarks.is_empty() {
-            text += "<h3>Remarks</h3>\n<ul>";
-            self.remarks.iter().for_each(|remark| _ = writeln!(text, "<li>{}</li>", escape(remark)));
-            text += "</ul>\n";
-        }
-        self.charts.iter().for_each(|(_, svg)| _ = writeln!(text, "<figure>{svg}</figure>"));
-        text + "</section>\n"
     }
 
     /// Writes `report.md` and the charts.
@@ -257,6 +288,26 @@ mod tests {
         let figures = vec![Figure::new("x", "us", (2.0, 3.0), Bound::AtMost), Figure::ours("y", "us", 1.0)];
         let report = Report { figures, ..Report::default() };
         assert_eq!(report.met(), (0, 1));
-        assert!(report.text().contains("MISSED") && report.html().contains("+50.0 %"), "{}", report.text());
+        assert!(
+            report.text().contains("MISSED") && report.markdown().contains("+50.0 %"),
+            "{}",
+            report.text()
+        );
+    }
+
+    #[test]
+    fn what_is_missed_stands_before_larger_allowed_deviations() {
+        let figures = vec![
+            Figure::new("near", "", (100.0, 96.0), Bound::Within(0.05)),
+            Figure::new("far", "", (100.0, 120.0), Bound::Within(0.3)),
+            Figure::new("missed", "", (100.0, 93.0), Bound::Within(0.05)),
+            Figure::new("limit", "", (100.0, 10.0), Bound::AtMost),
+            Figure::new("put in", "", (100.0, 10.0), Bound::None),
+            Figure::new("fitted", "", (100.0, 103.0), Bound::Within(0.05)).fitted("x was fitted to this"),
+            Figure::ours("no paper's", "", 1.0),
+        ];
+        let tally = Report { figures, ..Report::default() }.tally();
+        assert_eq!((tally.same_count, tally.differ_count, tally.given_count), (3, 1, 2));
+        assert_eq!(tally.worst, ["-7.0 %: missed", "+20.0 %: far", "-4.0 %: near"]);
     }
 }

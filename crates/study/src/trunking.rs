@@ -159,7 +159,7 @@ fn figures(
             (2.0, peak(&far[0]) / peak(&one[2])),
             Bound::Within(0.1),
         ),
-        within("two links, all far", 2.1, &far[2], 0.1).with("numa_hop_ns was fitted to this"),
+        within("two links, all far", 2.1, &far[2], 0.1).fitted("numa_hop_ns was fitted to this"),
         within("four links, near", 6.17, &four[0], 0.05),
         Figure::new("four links, one receiver far, even", unit, (3.9, peak(&four[1])), Bound::AtMost)
             .with("the paper: at most 3.7, unstable"),

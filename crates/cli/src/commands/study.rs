@@ -120,7 +120,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 fn run_vlan(args: &VlanArgs) -> anyhow::Result<Exit> {
     let report = vlan::run(args.machines.as_deref())?;
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(report.text.as_bytes())?;
+    stdout.write_all(report.text().as_bytes())?;
     if !args.tables {
         let variants = vlan::Variants::plan(args.machines.as_deref())?;
         let core_count = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -140,7 +140,7 @@ fn run_vlan(args: &VlanArgs) -> anyhow::Result<Exit> {
         bar.finish_and_clear();
         write!(stdout, "\n{}", text?)?;
     }
-    Ok(if report.agrees { Exit::Success } else { Exit::Code(FAILURE) })
+    Ok(if report.agrees() { Exit::Success } else { Exit::Code(FAILURE) })
 }
 
 fn spinner() -> anyhow::Result<ProgressBar> {

@@ -4,6 +4,7 @@ use super::browser::{Browser, installed};
 use super::{ayatori, machine, text};
 use serde_json::json;
 use std::path::Path;
+use std::sync::OnceLock;
 
 fn shown(name: &str, folder: &Path, more: &[&str]) -> std::path::PathBuf {
     page_of(&machine(name), folder, more)
@@ -347,18 +348,76 @@ fn large_machines_are_drawn_whole() {
     }
 }
 
+/// The page of all studies with the repository's results of packet pacing, and how many charts those name.
+/// Made once, as that takes seconds.
+fn studies() -> &'static (String, usize) {
+    static PAGE: OnceLock<(String, usize)> = OnceLock::new();
+    PAGE.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (machine("../studies/pacing"), folder.path().join("pacing"));
+        std::fs::create_dir(&to).unwrap();
+        for entry in std::fs::read_dir(&from).unwrap() {
+            let name = entry.unwrap().file_name();
+            std::fs::copy(from.join(&name), to.join(&name)).unwrap();
+        }
+        let report = std::fs::read_to_string(to.join("report.md")).unwrap();
+        let output = ayatori(&["study", "all", "--out", folder.path().to_str().unwrap()]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
+        (page, report.matches(".svg)").count())
+    })
+}
+
+/// The page alone in a folder, opened.
+fn opened_studies(program: &str, folder: &Path) -> Browser {
+    let page = folder.join("page.html");
+    std::fs::write(&page, &studies().0).unwrap();
+    Browser::open(program, &page)
+}
+
 #[test]
 fn all_studies_stand_on_one_page_with_their_charts() {
     let Some(program) = installed() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let output = ayatori(&["study", "all", "--out", folder.path().to_str().unwrap()]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let mut browser = Browser::open(program, &folder.path().join("index.html"));
+    let mut browser = opened_studies(program, folder.path());
     let sections = "[...document.querySelectorAll('section')].map(section => section.id).join()";
-    assert_eq!(browser.value(sections), json!("trunking,cenju3,comet,vlan,pacing"));
+    assert_eq!(browser.value(sections), json!("trunking,cenju3,vlan,pacing,comet"));
     // Each chart is drawn: it has a size and lines in it.
     let drawn = "[...document.querySelectorAll('section svg')].filter(svg => svg.clientWidth > 100 && \
                  svg.querySelectorAll('polyline').length > 2).length";
-    assert_eq!(browser.value(drawn), json!(9));
-    assert_eq!(browser.value("document.querySelectorAll('#trunking td').length > 50"), json!(true));
+    assert_eq!(browser.value(drawn), json!(9 + studies().1));
+    let nothing = "document.querySelectorAll('script, img, link, pre').length + \
+                   performance.getEntriesByType('resource').length";
+    assert_eq!(browser.value(nothing), json!(0));
+    let markup =
+        "[/\\|---/, /\\*\\*/, /^#/m, /\\]\\(/].filter(mark => mark.test(document.body.innerText)).length";
+    assert_eq!(browser.value(markup), json!(0));
+    browser.screenshot(&picture("studies.png"));
+    browser.value("document.querySelector('#pacing').scrollIntoView()");
+    browser.screenshot(&picture("studies-pacing.png"));
+    browser.become_phone();
+    assert_eq!(browser.value("document.documentElement.scrollWidth <= 390"), json!(true));
+}
+
+/// The summary's counts are those of the sections' tables.
+#[test]
+fn the_page_of_all_studies_sums_up_its_sections() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut browser = opened_studies(program, folder.path());
+    let row = "row => [row.querySelector('a').hash.slice(1), ...[1, 2, 3].map(at => \
+               Number(row.querySelectorAll('td.count')[at - 1].textContent))]";
+    let summary = format!("[...document.querySelectorAll('#summary tr')].slice(1).map({row})");
+    let counted = "[...document.querySelectorAll('section')].map(section => [section.id, \
+                   ...['same', 'partly', 'differs'].map(verdict => [...section.querySelectorAll('tr')].filter( \
+                   row => row.querySelector('.' + verdict) && !row.textContent.startsWith('hypothetical')).length)])";
+    let (summary, mut counted) = (browser.value(&summary), browser.value(counted));
+    // Of tables 2 and 7 the section shows both numbers and no verdict: three figures of six topologies.
+    let vlan = counted.as_array_mut().unwrap().iter_mut().find(|row| row[0] == "vlan").unwrap();
+    vlan[1] = json!(vlan[1].as_u64().unwrap() + 18);
+    assert_eq!(summary, counted);
+    let worst =
+        "document.querySelector('#summary a[href=\"#comet\"]').closest('tr').querySelector('li').textContent";
+    let worst = browser.value(worst);
+    assert!(worst.as_str().unwrap().ends_with(" %: Comet-NP, 1000 B"), "{worst}");
 }
