@@ -334,6 +334,7 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
     let several = routers().all(|router| router.virtual_channel_count > 1);
     let asked_for = routers().map(|router| router.dateline).next().unwrap_or_default();
     let dateline = if several { asked_for } else { Dateline::Off };
+    let tie = routers().map(|router| router.tie).next().unwrap_or(TieRule::Balanced);
     if let (Some(grid), Asked::Auto | Asked::DimensionOrder | Asked::NoWrapTransit) = (topology.grid(), asked)
     {
         let given = &machine.options.dimension_order;
@@ -342,9 +343,10 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
         if asked == Asked::NoWrapTransit {
             notes.push("no-wrap-transit is simulated as plain dimension order on routers".into());
         }
-        let routing = DimensionOrder::with_order(&grid, &order, dateline, TieRule::Balanced);
+        let routing = DimensionOrder::with_order(&grid, &order, dateline, tie);
         // With ties at half the ring shared out, one of four has no cycle yet.
-        let rings = grid.dimensions.iter().any(|dimension| dimension.wraps && dimension.extent > 4);
+        let free_extent = if tie == TieRule::Balanced { 4 } else { 3 };
+        let rings = grid.dimensions.iter().any(|dimension| dimension.wraps && dimension.extent > free_extent);
         if !several && rings {
             notes.push("with one virtual channel there is no dateline: rings can deadlock".into());
         }
@@ -572,6 +574,29 @@ mod tests {
             let found = notes(&text, from, to);
             assert!(found.contains(expected), "{to}: {found}");
         }
+    }
+
+    #[test]
+    fn ties_around_rings_go_as_the_file_says() {
+        let balanced =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/nsim.toml"));
+        let balanced = balanced.unwrap();
+        let up = balanced.replace("flit_bytes = 16", "flit_bytes = 16\ntie = \"up\"");
+        // How many messages of the step to the opposite node of the axis of 8 the busiest link carries.
+        use ayatori_fabric::graph::SwitchId;
+        let most = |text: &str| {
+            let machine = Machine::parse("nsim.toml", text).unwrap();
+            let network = simulate(&machine, NoProbe).unwrap().network;
+            let mut loads = std::collections::BTreeMap::new();
+            for from in 0..64 {
+                let to = SwitchId(from ^ 32);
+                for lane in network.routing().path(network.graph(), SwitchId(from), to, to.0).unwrap() {
+                    *loads.entry(lane.channel).or_insert(0) += 1;
+                }
+            }
+            loads.into_values().max()
+        };
+        assert_eq!((most(&balanced), most(&up)), (Some(2), Some(4)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::dialect::{Capabilities, KNOWN, capabilities_of};
 use crate::plan::{MSTP_INSTANCES_MAX, PortNumber};
-use crate::routing::Dateline;
+use crate::routing::{Dateline, TieRule};
 
 use super::error::suggest;
 use super::reader::{Located, Result, Section};
@@ -162,6 +162,8 @@ pub struct RouterModel {
     pub header_bytes: u64,
     /// Which virtual channels packets use around rings, if there are two or more.
     pub dateline: Dateline,
+    /// Which way packets go around a ring where both ways are equally long.
+    pub tie: TieRule,
     /// Which packet goes next. `None`: what the simulator takes for such a topology.
     pub arbitration: Option<Arbitration>,
     /// Whether an input port passes on one packet at a time, and not one a virtual channel.
@@ -360,6 +362,10 @@ fn router(section: Section<'_>) -> Result<RouterModel> {
         dateline: match s.choice("dateline", &["on-entry", "at-wrap"])? {
             Some(1) => Dateline::AtWrap,
             _ => Dateline::OnEntry,
+        },
+        tie: match s.choice("tie", &["balanced", "up"])? {
+            Some(1) => TieRule::Up,
+            _ => TieRule::Balanced,
         },
         // Two names of the same.
         arbitration: match s

@@ -336,6 +336,7 @@ const BAD: &[Bad] = &[
     ),
     listed("vlans_max = 64", "lag_hash = \"mac\"", "switch_models.eight.lag_hash", "mac", "is not known"),
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, dateline = \"first\" }", "switch_models.eight.router.dateline", "", "is not known"),
+    listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, tie = \"first\" }", "switch_models.eight.router.tie", "", "is not known"),
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, arbitration = \"first\" }", "switch_models.eight.router.arbitration", "", "is not known"),
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, crossbar_inputs = \"first\" }", "switch_models.eight.router.crossbar_inputs", "", "is not known"),
     // Topologies.
