@@ -11,7 +11,7 @@ use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 use ayatori_fabric::topology::{HostLayout, Topology, Torus};
 use ayatori_sim::network::{Arbitration, Config, CrossbarInputs, Gap, Network};
-use ayatori_sim::traffic::puts;
+use ayatori_sim::traffic::puts::{self, Writes};
 use ayatori_sim::traffic::rounds::Setup;
 use ayatori_sim::traffic::uniform::{self, Uniform};
 
@@ -55,7 +55,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let packet_count: usize = number.parse()?;
         let targets: Vec<Vec<u32>> = tornado(&extents).into_iter().map(|to| vec![to; packet_count]).collect();
         let (setup, gap) = (Setup::blocks(&network, 1), |_, _| Gap::NONE);
-        let elapsed_ps = puts::run(&mut network, &targets, (PAYLOAD_BYTES.into(), 0), gap, &setup)?;
+        let elapsed_ps =
+            puts::run(&mut network, &targets, Writes::one_sided(PAYLOAD_BYTES.into(), 0), gap, &setup)?;
         println!("{}", elapsed_ps / CYCLE_PS);
     }
     Ok(())

@@ -5,7 +5,7 @@ use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 use ayatori_fabric::topology::{HostLayout, Mesh, Topology, Torus};
 use ayatori_sim::network::{Arbitration, Config, CrossbarInputs, Gap, Message, Network, Occurrence};
 use ayatori_sim::traffic::patterns::{PairwiseExchange, Permutation, RandomRing};
-use ayatori_sim::traffic::puts;
+use ayatori_sim::traffic::puts::{self, Writes};
 use ayatori_sim::traffic::rounds::{self, Setup};
 use ayatori_sim::traffic::uniform::{self, Uniform};
 
@@ -125,7 +125,8 @@ fn channel_first_takes_rings_as_long_as_two_simulators_do() {
         let to = |node| (node + extent / 2 - 1) % extent;
         let targets: Vec<Vec<u32>> = (0..extent).map(|node| vec![to(node); 100]).collect();
         let (setup, gap) = (Setup::blocks(&network, 1), |_, _| Gap::NONE);
-        let cycles = puts::run(&mut network, &targets, (1_920, 0), gap, &setup).unwrap() / 3_200;
+        let cycles =
+            puts::run(&mut network, &targets, Writes::one_sided(1_920, 0), gap, &setup).unwrap() / 3_200;
         assert!((least..=most).contains(&cycles), "ring of {extent}: {cycles} cycles");
     }
 }
