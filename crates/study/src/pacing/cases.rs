@@ -57,6 +57,53 @@ pub(super) enum Machine {
     Hypothetical,
     /// machines/nsim.toml.
     Nsim,
+    /// The same with one thing changed that the paper does not state: an ablation.
+    NsimBut(Change),
+}
+
+/// A change of machines/nsim.toml.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Channels of a link in turn, as routers do whose channel allocation is a stage of its own.
+    ChannelFirst,
+    /// The oldest packet first.
+    OldestFirst,
+    /// Channel 0 up to the wrap-around link, 1 from there on.
+    AtWrap,
+    /// Around half a ring always up.
+    TiesUp,
+    /// An input port passes on one packet at a time.
+    OneCrossbarInput,
+    /// The header comes on top of 2 KiB, so that three packets fit into a buffer.
+    HeaderOnTop,
+    /// 32 KiB of buffer for each channel.
+    Buffer32Kib,
+    /// Four virtual channels.
+    FourChannels,
+    /// Cables of this latency, ns.
+    CableNs(u32),
+    /// Channels in turn and such cables.
+    ChannelFirstCableNs(u32),
+}
+
+impl Change {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Change::ChannelFirst => "channels in turn",
+            Change::OldestFirst => "oldest first",
+            Change::AtWrap => "dateline at the wrap",
+            Change::TiesUp => "ties up",
+            Change::OneCrossbarInput => "one crossbar input a port",
+            Change::HeaderOnTop => "header on top of 2 KiB",
+            Change::Buffer32Kib => "32 KiB a channel",
+            Change::FourChannels => "4 channels",
+            Change::CableNs(0) => "cables of 0 ns",
+            Change::CableNs(10) => "cables of 10 ns",
+            Change::CableNs(_) => "cables of 50 ns",
+            Change::ChannelFirstCableNs(10) => "channels in turn and cables of 10 ns",
+            Change::ChannelFirstCableNs(_) => "channels in turn and cables of 50 ns",
+        }
+    }
 }
 
 impl Machine {
@@ -64,7 +111,7 @@ impl Machine {
         match self {
             Machine::Fx10 => "fx10",
             Machine::Hypothetical => "fx10 hypothetical",
-            Machine::Nsim => "nsim",
+            Machine::Nsim | Machine::NsimBut(_) => "nsim",
         }
     }
 }
@@ -88,6 +135,11 @@ pub(super) enum Partner {
     /// As `Xor`, but a rank goes on when the last byte of its own message has left its NIC, and waits for
     /// nobody.
     OneSided,
+    /// By such writes too, but a rank goes on when its write has arrived. Every step is set up up to so many
+    /// ns later.
+    Arrived(u32),
+    /// As this, and the partner's write has arrived here: the exchange of `Xor` below MPI.
+    Exchanged(u32),
 }
 
 impl Partner {
@@ -96,6 +148,21 @@ impl Partner {
             Partner::Xor => "rank XOR step",
             Partner::Shift => "rank ± step",
             Partner::OneSided => "rank XOR step, one-sided",
+            Partner::Arrived(_) => "rank XOR step, until it has arrived",
+            Partner::Exchanged(_) => "rank XOR step, until both have arrived",
+        }
+    }
+
+    /// Whether it is by bare writes, below MPI.
+    pub(super) fn writes(self) -> bool {
+        matches!(self, Partner::OneSided | Partner::Arrived(_) | Partner::Exchanged(_))
+    }
+
+    /// How much later a step may be set up, ns.
+    pub(super) fn noise_ns(self) -> u32 {
+        match self {
+            Partner::Arrived(noise_ns) | Partner::Exchanged(noise_ns) => noise_ns,
+            Partner::Xor | Partner::Shift | Partner::OneSided => 0,
         }
     }
 }
@@ -170,7 +237,7 @@ impl Case {
         let (shape, traffic) = (Shape::Torus(ALL_TO_ALL_EXTENTS), Traffic::AllToAll(order, partner));
         let (machine, start_spread_ns) = (Machine::Fx10, START_SPREAD_NS);
         // Ranks that wait for nobody drift apart, and a run depends on its draw.
-        let start_count = if partner == Partner::OneSided { STARTS } else { 1 };
+        let start_count = if partner.writes() { STARTS } else { 1 };
         Case { machine, shape, nic_count: 1, traffic, bytes, start_spread_ns, start_count, pacing }
     }
 
@@ -190,16 +257,24 @@ impl Case {
 
     /// What makes the case, as the first columns of results.csv.
     pub(super) fn columns(&self) -> String {
+        let order = self.order_name();
         let traffic = match self.traffic {
             Traffic::Ring => "random-ring".to_string(),
-            Traffic::AllToAll(_, Partner::Xor) => format!("all-to-all {}", self.order_name()),
-            Traffic::AllToAll(_, Partner::Shift) => format!("all-to-all by shift {}", self.order_name()),
-            Traffic::AllToAll(_, Partner::OneSided) => format!("all-to-all one-sided {}", self.order_name()),
+            Traffic::AllToAll(_, Partner::Xor) => format!("all-to-all {order}"),
+            Traffic::AllToAll(_, Partner::Shift) => format!("all-to-all by shift {order}"),
+            Traffic::AllToAll(_, Partner::OneSided) => format!("all-to-all one-sided {order}"),
+            Traffic::AllToAll(_, Partner::Arrived(ns)) => format!("all-to-all arrived {order} noise {ns} ns"),
+            Traffic::AllToAll(_, Partner::Exchanged(ns)) => {
+                format!("all-to-all exchanged {order} noise {ns} ns")
+            }
+        };
+        let machine = match self.machine {
+            Machine::NsimBut(change) => format!("nsim {}", change.name()),
+            other => other.name().to_string(),
         };
         let Case { shape, nic_count, bytes, start_spread_ns, start_count, pacing, .. } = self;
         format!(
-            "{traffic},{},{},{shape},{nic_count},{bytes},{start_spread_ns},{start_count},{},{}",
-            self.machine.name(),
+            "{traffic},{machine},{},{shape},{nic_count},{bytes},{start_spread_ns},{start_count},{},{}",
             shape.node_count(),
             pacing.name(),
             f64::from(pacing.value()) / 1_000.0
@@ -320,6 +395,51 @@ fn nsim(lengths: &[u64], step: f64) -> Vec<Case> {
     lengths.iter().flat_map(of_length).collect()
 }
 
+/// Noise of a step, ns: what the paper gave NSIM for the start, and what drives ranks apart.
+pub(super) const NOISES_NS: [u32; 3] = [5, 5_000, 20_000];
+
+/// What of NSIM and of the paper's program is not stated, one thing at a time: 1 MiB.
+fn ablations() -> Vec<Case> {
+    const BYTES: u64 = 1_024 * KIB;
+    let changes = [
+        Change::ChannelFirst,
+        Change::OldestFirst,
+        Change::AtWrap,
+        Change::TiesUp,
+        Change::OneCrossbarInput,
+        Change::HeaderOnTop,
+        Change::Buffer32Kib,
+        Change::FourChannels,
+        Change::CableNs(0),
+        Change::CableNs(10),
+        Change::CableNs(50),
+        Change::ChannelFirstCableNs(10),
+        Change::ChannelFirstCableNs(50),
+    ];
+    let mut curves = Vec::new();
+    let of = |machine, order, partner| Case {
+        machine,
+        ..Case::all_to_all(order, partner, BYTES, Pacing::Fixed(0))
+    };
+    for noise_ns in NOISES_NS {
+        curves.push(of(Machine::Nsim, ORDERS[0], Partner::Arrived(noise_ns)));
+        curves.push(of(Machine::Nsim, ORDERS[0], Partner::Exchanged(noise_ns)));
+    }
+    for change in changes {
+        curves.push(of(Machine::NsimBut(change), ORDERS[0], Partner::OneSided));
+        if matches!(change, Change::ChannelFirst | Change::AtWrap | Change::TiesUp) {
+            curves.push(of(Machine::NsimBut(change), ORDERS[0], Partner::Exchanged(NOISES_NS[0])));
+        }
+    }
+    for (order, noise_ns) in ORDERS.into_iter().flat_map(|order| NOISES_NS.map(|noise_ns| (order, noise_ns)))
+    {
+        curves.push(of(Machine::Fx10, order, Partner::Exchanged(noise_ns)));
+    }
+    let gaps = fixed([0.0, 0.125, 0.25, 0.5, 0.75, 1.0, 1.5]);
+    let with = |case: Case| gaps.clone().into_iter().map(move |pacing| Case { pacing, ..case });
+    curves.into_iter().flat_map(with).collect()
+}
+
 /// The paper's grid.
 pub(super) fn full() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -366,6 +486,7 @@ pub(super) fn full() -> Vec<Case> {
     cases.extend(starts_apart());
     cases.extend(hypothetical(&RING_EXTENTS[..5], &[16 * KIB, 64 * KIB, 256 * KIB]));
     cases.extend(nsim(&[512 * KIB, 1_024 * KIB, 2_048 * KIB], 0.125));
+    cases.extend(ablations());
     cases
 }
 

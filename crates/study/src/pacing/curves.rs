@@ -71,9 +71,24 @@ impl Curve {
         self.is_ring() && self.case.machine == Machine::Hypothetical
     }
 
-    /// All-to-all on NSIM's machine.
+    /// All-to-all on NSIM's machine, as stated.
     pub(super) fn is_nsim(&self) -> bool {
-        self.case.machine == Machine::Nsim
+        self.case.machine == Machine::Nsim && !self.is_ablation()
+    }
+
+    /// Whether something that the paper does not state is tried: of NSIM's machine, or when a step ends.
+    pub(super) fn is_ablation(&self) -> bool {
+        matches!(self.case.machine, Machine::NsimBut(_)) || self.noise_ns().is_some()
+    }
+
+    /// How much later a step of a program that waits may be set up; `None` for other programs.
+    pub(super) fn noise_ns(&self) -> Option<u32> {
+        match self.case.traffic {
+            Traffic::AllToAll(_, partner @ (Partner::Arrived(_) | Partner::Exchanged(_))) => {
+                Some(partner.noise_ns())
+            }
+            _ => None,
+        }
     }
 
     /// Whether this is of the paper's all-to-all: a few ns of imbalance, pairs by XOR.
@@ -84,7 +99,8 @@ impl Curve {
     /// Whether this is all-to-all as the paper's program does it, by one-sided writes, ranks beginning at
     /// once or apart.
     pub(super) fn is_one_sided(&self) -> bool {
-        matches!(self.case.traffic, Traffic::AllToAll(_, Partner::OneSided)) && !self.is_nsim()
+        self.case.machine == Machine::Fx10
+            && matches!(self.case.traffic, Traffic::AllToAll(_, Partner::OneSided))
     }
 
     /// Whether start times are spread over more than the few ns of NSIM.

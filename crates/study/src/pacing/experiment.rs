@@ -12,13 +12,13 @@ use ayatori_sim::machine::{Simulated, cluster_config, simulate};
 use ayatori_sim::network::{Gap, Network, NicId};
 use ayatori_sim::trace::Trace;
 use ayatori_sim::traffic::patterns::ranks_by_axes;
-use ayatori_sim::traffic::puts;
+use ayatori_sim::traffic::puts::{self, Until, Writes};
 use ayatori_sim::traffic::rounds::Setup;
 use ayatori_sim::workloads::{RingOrder, random_ring};
 
 use super::cases::{
-    ALL_TO_ALL_EXTENTS, Case, Machine as Whose, Pacing, Partner, RING_EXTENTS, RING_PROCESSES_PER_NODE,
-    Shape, Traffic,
+    ALL_TO_ALL_EXTENTS, Case, Change, Machine as Whose, Pacing, Partner, RING_EXTENTS,
+    RING_PROCESSES_PER_NODE, Shape, Traffic,
 };
 
 /// What a run gave.
@@ -92,7 +92,10 @@ impl Experiment {
     /// The description with another network and so many NICs a node.
     fn machine(&self, case: &Case) -> anyhow::Result<Machine> {
         let Case { machine, shape, nic_count, .. } = *case;
-        let mut table = if machine == Whose::Nsim { self.nsim.clone() } else { self.table.clone() };
+        let mut table = match machine {
+            Whose::Nsim | Whose::NsimBut(_) => self.nsim.clone(),
+            Whose::Fx10 | Whose::Hypothetical => self.table.clone(),
+        };
         let topology = table.get_mut("topology").and_then(toml::Value::as_table_mut).context("[topology]")?;
         topology.retain(|key, _| key == "switch_model");
         let (kind, key, extents) = match shape {
@@ -121,12 +124,19 @@ impl Experiment {
         for model in models(&mut table, "switch_models") {
             // Ten directions of Tofu's six axes, two of them single.
             model.insert("ports".into(), (12 + i64::from(nic_count)).into());
-            if machine == Whose::Hypothetical
-                && let Some(router) = model.get_mut("router").and_then(toml::Value::as_table_mut)
-            {
-                router.insert("arbitration".into(), "oldest-first".into());
-                router.insert("virtual_channel_buffer_bytes".into(), (32 << 10).into());
+            let Some(router) = model.get_mut("router").and_then(toml::Value::as_table_mut) else { continue };
+            match machine {
+                Whose::Hypothetical => {
+                    router.insert("arbitration".into(), "oldest-first".into());
+                    router.insert("virtual_channel_buffer_bytes".into(), (32 << 10).into());
+                }
+                Whose::NsimBut(change) => change_router(router, change),
+                Whose::Fx10 | Whose::Nsim => {}
             }
+        }
+        if let Whose::NsimBut(Change::CableNs(ns) | Change::ChannelFirstCableNs(ns)) = machine {
+            let topology = table.get_mut("topology").and_then(toml::Value::as_table_mut);
+            topology.context("[topology]")?.insert("cable_latency_ns".into(), i64::from(ns).into());
         }
         Ok(Machine::parse(&self.file, &toml::to_string(&table)?)?)
     }
@@ -159,8 +169,10 @@ impl Experiment {
         };
         let plan = Plan::new(case, &network, self.seed);
         let paced = plan.pacing(case, &network)?;
-        if let Traffic::AllToAll(_, Partner::OneSided) = case.traffic {
-            let time_ps = plan.write(case, &mut network, &paced, start_seed)?;
+        if let Traffic::AllToAll(_, partner) = case.traffic
+            && partner.writes()
+        {
+            let time_ps = plan.write((case, partner), &mut network, &paced, start_seed)?;
             let packet_hop_count = network.counters().packet_hop_count;
             return Ok(Outcome { gap: paced.mean_gap, time_ps, packet_hop_count });
         }
@@ -226,6 +238,22 @@ impl Limits {
     pub(super) fn time_ps(&self) -> f64 {
         self.wire_bytes as f64 / self.bytes_per_s * 1e12
     }
+}
+
+/// Makes a router as an ablation wants it.
+fn change_router(router: &mut toml::Table, change: Change) {
+    let (key, value): (&str, toml::Value) = match change {
+        Change::ChannelFirst | Change::ChannelFirstCableNs(_) => ("arbitration", "channel-first".into()),
+        Change::OldestFirst => ("arbitration", "oldest-first".into()),
+        Change::AtWrap => ("dateline", "at-wrap".into()),
+        Change::TiesUp => ("tie", "up".into()),
+        Change::OneCrossbarInput => ("crossbar_inputs", "per-port".into()),
+        Change::HeaderOnTop => ("packet_max_bytes", (2_048 + 128).into()),
+        Change::Buffer32Kib => ("virtual_channel_buffer_bytes", (32 << 10).into()),
+        Change::FourChannels => ("virtual_channels", 4.into()),
+        Change::CableNs(_) => return,
+    };
+    router.insert(key.into(), value);
 }
 
 fn models<'a>(
@@ -327,15 +355,24 @@ impl Plan {
         Ok(report?.elapsed_ps)
     }
 
-    /// One-sided all-to-all: the low-level library below MPI, which is on nobody's way.
+    /// All-to-all by bare writes: the low-level library below MPI, which is on nobody's way.
     fn write(
         &self,
-        case: &Case,
+        (case, partner): (&Case, Partner),
         network: &mut Network<Option<Trace>>,
         paced: &Paced,
         seed: u64,
     ) -> anyhow::Result<u64> {
         let Config { send_ps, command_ps, .. } = Config::default();
+        let writes = Writes {
+            noise_ps: u64::from(partner.noise_ns()) * 1_000,
+            until: match partner {
+                Partner::Arrived(_) => Until::Arrived,
+                Partner::Exchanged(_) => Until::Exchanged,
+                Partner::OneSided | Partner::Xor | Partner::Shift => Until::Left,
+            },
+            ..Writes::one_sided(case.bytes, send_ps + command_ps)
+        };
         let setup = Setup {
             nics: self.places.iter().map(|place| place.1).collect(),
             gap: Gap::NONE,
@@ -352,7 +389,7 @@ impl Plan {
             gaps.insert((from, to), paced.gap_of(from, to, hops));
         }
         let gap = |from, to| gaps.get(&(from, to)).copied().unwrap_or_default();
-        let time_ps = puts::run(network, &targets, (case.bytes, send_ps + command_ps), gap, &setup)?;
+        let time_ps = puts::run(network, &targets, writes, gap, &setup)?;
         ensure!(network.leftovers().is_none(), "left over: {:?}", network.leftovers());
         Ok(time_ps)
     }
@@ -480,7 +517,9 @@ fn gap_for(ratio: f64, load_milli: u32) -> f64 {
 /// To whom a rank sends and from whom it receives in a step of pairwise exchange.
 fn partners(partner: Partner, rank: u32, step: u32, count: u32) -> (u32, u32) {
     match partner {
-        Partner::Xor | Partner::OneSided => (rank ^ step, rank ^ step),
+        Partner::Xor | Partner::OneSided | Partner::Arrived(_) | Partner::Exchanged(_) => {
+            (rank ^ step, rank ^ step)
+        }
         Partner::Shift => ((rank + step) % count, (rank + count - step) % count),
     }
 }

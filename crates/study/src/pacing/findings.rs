@@ -1,6 +1,6 @@
 //! What the paper found, and whether the runs show the same. Every verdict is computed.
 
-use super::cases::Traffic;
+use super::cases::{Machine, Traffic};
 use super::curves::{Curve, NOTHING, NOTHING_OF_DRAWS, length, spread};
 
 /// A sentence of the paper and ours beside it.
@@ -284,6 +284,7 @@ fn sensitive_to_imbalance(curves: &[Curve]) -> Finding {
         let own: Vec<&Curve> = curves
             .iter()
             .filter(|curve| (curve.case.traffic, curve.case.bytes) == (traffic, bytes))
+            .filter(|curve| curve.case.machine == Machine::Fx10)
             .collect();
         let bests = || own.iter().map(|curve| curve.best().1);
         let varies = bests().fold(0.0, f64::max) - bests().fold(1.0, f64::min) > NOTHING_OF_DRAWS;

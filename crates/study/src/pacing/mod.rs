@@ -6,6 +6,7 @@
 //! kept in results.csv (`store`), so a study that is stopped goes on. Nothing is fitted: `findings` computes
 //! each verdict, and the page says where curves differ.
 
+mod ablation;
 mod cases;
 mod curves;
 mod experiment;
@@ -89,17 +90,7 @@ pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result
     let cases = if options.quick { cases::quick() } else { cases::full() };
     let name = if options.quick { "studies/pacing-quick" } else { "studies/pacing" };
     let out = options.out.clone().unwrap_or_else(|| name.into());
-    let experiment = match &options.machine {
-        Some(path) => {
-            let file = path.display().to_string();
-            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
-            Experiment::new(file, &text, options.seed)?
-        }
-        None => {
-            let text = include_str!("../../../../machines/fx10.toml");
-            Experiment::new("machines/fx10.toml".into(), text, options.seed)?
-        }
-    };
+    let experiment = experiment(options)?;
     let origin = experiment.origin()?;
     let access = match (options.report_only, options.fresh) {
         (true, _) => Access::Read,
@@ -122,8 +113,16 @@ pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result
     let loads = link_loads(&experiment, &curves)?;
     let command = format!("ayatori study pacing{}", if options.quick { " --quick" } else { "" });
     let run_count = (results.len(), cases.len());
-    let page =
-        report::page(&report::Input { command, origin: &origin, curves: &curves, loads: &loads, run_count });
+    let mut findings = findings::all(&curves);
+    findings.extend(ablation::findings(&curves));
+    let page = report::page(&report::Input {
+        command,
+        origin: &origin,
+        curves: &curves,
+        loads: &loads,
+        findings: &findings,
+        run_count,
+    });
     let table = report::table(&curves);
     write_all(
         &out,
@@ -147,7 +146,21 @@ pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result
             ),
         ],
     )?;
-    Ok(Summary { table, findings: findings::all(&curves), run_count, page: out.join("report.md") })
+    Ok(Summary { table, findings, run_count, page: out.join("report.md") })
+}
+
+fn experiment(options: &Options) -> anyhow::Result<Experiment> {
+    match &options.machine {
+        Some(path) => {
+            let file = path.display().to_string();
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
+            Experiment::new(file, &text, options.seed)
+        }
+        None => {
+            let text = include_str!("../../../../machines/fx10.toml");
+            Experiment::new("machines/fx10.toml".into(), text, options.seed)
+        }
+    }
 }
 
 fn write_all(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
@@ -199,7 +212,7 @@ fn link_loads(experiment: &Experiment, curves: &[Curve]) -> anyhow::Result<LinkL
             loads.ring.push((*case, experiment.limits(case)?));
         }
     }
-    for Curve { case, .. } in curves.iter().filter(|curve| !curve.is_ring()) {
+    for Curve { case, .. } in curves.iter().filter(|curve| !curve.is_ring() && !curve.is_ablation()) {
         if loads.exchange.iter().all(|(known, _)| known.traffic != case.traffic) {
             loads.exchange.push((*case, experiment.limits(case)?));
         }

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::ablation;
 use super::cases::{Case, ORDERS, Pacing, Partner, Shape, Traffic};
 use super::curves::{Curve, NOTHING, NOTHING_OF_DRAWS, length, spread};
 use super::experiment::Limits;
-use super::findings::{self, Verdict};
+use super::findings::{Finding, Verdict};
 use super::plot::{Line, Panel};
 
 /// What links limit: of each main ring (of its shortest messages), and of all-to-all by order.
@@ -21,6 +22,7 @@ pub(super) struct Input<'a> {
     pub(super) origin: &'a str,
     pub(super) curves: &'a [Curve],
     pub(super) loads: &'a LinkLoads,
+    pub(super) findings: &'a [Finding],
     /// Runs there are, and runs in the grid.
     pub(super) run_count: (usize, usize),
 }
@@ -59,7 +61,7 @@ fn main_ring<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a Curve> {
 
 fn findings_table(out: &mut String, input: &Input<'_>) {
     out.push_str("## The paper's findings and ours\n\n| the paper | here | |\n|---|---|---|\n");
-    for finding in findings::all(input.curves) {
+    for finding in input.findings {
         // A bar would end the cell.
         let here = finding.here.replace('|', "/");
         let _ = writeln!(out, "| {} | {here} | {} |", finding.paper, finding.verdict.name());
@@ -69,7 +71,7 @@ fn findings_table(out: &mut String, input: &Input<'_>) {
 
 /// Where we differ, with what the runs tell of the reason.
 fn differences(out: &mut String, input: &Input<'_>) {
-    let verdicts: Vec<Verdict> = findings::all(input.curves).iter().map(|finding| finding.verdict).collect();
+    let verdicts: Vec<Verdict> = input.findings.iter().map(|finding| finding.verdict).collect();
     let differs = |index: usize| matches!(verdicts[index], Verdict::Partly | Verdict::Differs);
     let mut text = String::new();
     if differs(0) || differs(1) {
@@ -85,36 +87,16 @@ fn differences(out: &mut String, input: &Input<'_>) {
     if differs(5) || differs(6) || differs(7) {
         orders(&mut text, input);
         apart(&mut text, input);
+        ablation::orders_section(&mut text, input.curves);
     }
     if differs(7) {
-        text.push_str(NSIM_ABLATION);
+        ablation::nsim_section(&mut text, input.curves);
     }
     if !text.is_empty() {
         out.push_str("## Where ours differs, and why\n\n");
         out.push_str(&text);
     }
 }
-
-/// NSIM's all-to-all with one thing changed at a time, by hand: mean of four draws of start times.
-const NSIM_ABLATION: &str = "\
-**NSIM.** What the paper has at gaps below 1, a small gain, ours has not. If all ranks were in \
-step the links would need 24.8 ms (above) and a gap of g below 1 could only add to it: steps without \
-a shared link take 1 + g. So a gain must be a loss avoided: ranks drift apart, and packets of different \
-steps stand behind each other. One thing changed at a time, 1 MiB, November 2026:\n\n\
-| changed | without gap, ms | at .25 | .5 | .75 | .875 | 1 |\n\
-|---|---|---|---|---|---|---|\n\
-| nothing | 33.0 | 1.06 | 1.08 | 1.11 | 1.14 | 0.86 |\n\
-| `channel-first` | 29.6 (28.0 to 30.4) | 1.05 | 0.99 | 1.03 | 0.96 | 1.05 |\n\
-| set-up of a write 0.7 us | 33.3 | 1.05 | 1.06 | 1.12 | 1.13 | 0.85 |\n\
-| the same, 32 KiB a lane | 32.6 | 1.04 | 1.07 | 1.11 | 1.12 | 0.87 |\n\
-| the same, 4 virtual channels | 33.5 | 1.03 | 1.07 | 1.03 | 0.97 | 0.84 |\n\
-| the same, starts within 1 us | 34.8 | 1.00 | 1.06 | 1.09 | 1.11 | 0.81 |\n\
-| the same, oldest packet first | 28.8 | 1.03 | 1.10 | 1.18 | 1.13 | 0.98 |\n\n\
-Buffers, set-up and start times change little. Arbitration and channels do: with `channel-first` \
-(where NICs send into both channels) the loss without gap is 41 % smaller, and with it or with four \
-channels the curve dips to 0.96 or 0.97 before a gap of 1. With `channel-first` draws differ by more \
-than that. Table 3 says no more than round robin of NSIM's routers; which packets its NIC puts into \
-which channel is not in the paper.\n\n";
 
 fn knee(out: &mut String, input: &Input<'_>) {
     out.push_str(
@@ -474,6 +456,7 @@ fn variants_section(out: &mut String, input: &Input<'_>) {
         curve.is_main_ring()
             || curve.is_hypothetical_ring()
             || curve.is_nsim()
+            || curve.is_ablation()
             || curve.is_main_exchange()
             || curve.is_one_sided() && curve.is_apart()
     };
@@ -532,6 +515,7 @@ pub(super) fn table(curves: &[Curve]) -> String {
             true if curve.is_hypothetical_ring() => format!("hypothetical ring {}", curve.case.shape),
             true => format!("ring {} {} NICs", curve.case.shape, curve.case.nic_count),
             false if curve.is_nsim() => format!("NSIM {traffic}"),
+            false if curve.is_ablation() => columns.split(',').take(2).collect::<Vec<_>>().join(", "),
             false if curve.is_apart() => {
                 format!("{traffic}, {}", spread(curve.case.start_spread_ns))
             }
