@@ -188,6 +188,8 @@ pub struct SocketCosts {
     pub receive_bytes_per_s: Option<u64>,
     /// Sends and reads of the same bytes at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
+    /// Long packets sent right after others, by what a process goes through.
+    pub stream_rates: Vec<RateWithin>,
     /// The library's software for a packet sent or received, beside that of any packet, ps.
     pub library_ps: u64,
     /// Sums of packets by the library, on both sides, bytes/s.
@@ -256,6 +258,15 @@ pub struct RateWithin {
     pub bytes_per_s: u64,
 }
 
+/// What a yield takes where so many processes share a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct YieldAmong {
+    /// So many processes of a core.
+    pub process_count: u32,
+    /// As [`SoftwareCosts::yield_ps`], ps.
+    pub yield_ps: u64,
+}
+
 /// Host software costs; those not given are the simulator's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SoftwareCosts {
@@ -273,26 +284,40 @@ pub struct SoftwareCosts {
     pub thread_switch_ps: Option<u64>,
     /// Until a process that waits, polls once and lets the next one of its core run has done so, ps.
     pub yield_ps: Option<u64>,
+    /// The same where more than two processes share a core, the fewest first.
+    pub yields_among: Vec<YieldAmong>,
     /// How a process waits.
     pub waiting: Waiting,
     /// Copying from and to memory, bytes/s.
     pub copy_bytes_per_s: Option<u64>,
     /// Copying what is in the cache, bytes/s.
     pub hot_copy_bytes_per_s: Option<u64>,
+    /// Copies by a process that goes through so much memory, the least first; in place of both rates.
+    pub copy_rates: Vec<RateWithin>,
     /// A call by which the kernel copies from another process' memory, without its bytes, ps.
     pub kernel_copy_ps: Option<u64>,
+    /// The library's software for a message that the kernel copies, beside its packets and the call, ps.
+    pub get_ps: Option<u64>,
     /// Such copies from and to memory, bytes/s.
     pub kernel_copy_bytes_per_s: Option<u64>,
     /// Such copies of what is in the cache, bytes/s.
     pub hot_kernel_copy_bytes_per_s: Option<u64>,
     /// Such copies by a process that goes through so much memory, the least first; in place of both rates.
     pub kernel_copy_rates: Vec<RateWithin>,
+    /// The same of what its owner has just written.
+    pub fresh_kernel_copy_rates: Vec<RateWithin>,
     /// Long packets copied in by one process and out by another at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
     /// Time until a polling process sees an arrival, ps.
     pub poll_ps: Option<u64>,
+    /// A reduction without its bytes, ps.
+    pub reduce_ps: Option<u64>,
     /// Reducing what is in the cache, bytes of one operand/s.
     pub reduce_bytes_per_s: Option<u64>,
+    /// Reductions by a process that goes through so much memory, the least first; in place of that rate.
+    pub reduce_rates: Vec<RateWithin>,
+    /// A collective operation in which few exchange short data at once, beside a message's software, ps.
+    pub exchange_ps: Option<u64>,
     /// Copies of each packet's payload by its sender; `None`: one.
     pub send_copies: Option<u32>,
     /// Copies of each packet's payload by its receiver; `None`: one.
@@ -526,6 +551,7 @@ fn sockets(section: Section<'_>) -> Result<SocketCosts> {
         receive_ps: time("receive_ns")?,
         receive_bytes_per_s: rate("receive_gbytes_per_s")?,
         relay_rates: rates(s, "relay_rate")?,
+        stream_rates: rates(s, "stream_rate")?,
         library_ps: time("library_ns")?,
         checksum_bytes_per_s: rate("checksum_gbytes_per_s")?,
     };
@@ -606,6 +632,7 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         context_switch_ps: time("context_switch_ns")?,
         thread_switch_ps: time("thread_switch_ns")?,
         yield_ps: time("yield_ns")?,
+        yields_among: yields(s)?,
         waiting: match s.choice("waiting", &["poll", "block", "thread"])? {
             Some(1) => Waiting::Block,
             Some(2) => Waiting::Thread,
@@ -613,13 +640,19 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         },
         copy_bytes_per_s: rate("copy_gbytes_per_s")?,
         hot_copy_bytes_per_s: rate("hot_copy_gbytes_per_s")?,
+        copy_rates: rates(s, "copy_rate")?,
         kernel_copy_ps: time("kernel_copy_ns")?,
+        get_ps: time("get_ns")?,
         kernel_copy_bytes_per_s: rate("kernel_copy_gbytes_per_s")?,
         hot_kernel_copy_bytes_per_s: rate("hot_kernel_copy_gbytes_per_s")?,
         kernel_copy_rates: rates(s, "kernel_copy_rate")?,
+        fresh_kernel_copy_rates: rates(s, "fresh_kernel_copy_rate")?,
         relay_rates: rates(s, "relay_rate")?,
         poll_ps: time("poll_ns")?,
+        reduce_ps: time("reduce_ns")?,
         reduce_bytes_per_s: rate("reduce_gbytes_per_s")?,
+        reduce_rates: rates(s, "reduce_rate")?,
+        exchange_ps: time("exchange_ns")?,
         send_copies: number("send_copies")?,
         receive_copies: number("receive_copies")?,
         checksum_bytes_per_s: rate("checksum_gbytes_per_s")?,
@@ -631,6 +664,22 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
     };
     section.finish()?;
     Ok(costs)
+}
+
+/// Yields by how many processes share a core.
+fn yields(s: &Section<'_>) -> Result<Vec<YieldAmong>> {
+    let mut yields: Vec<YieldAmong> = Vec::new();
+    for section in s.sections("yield_among")? {
+        let process_count = section.required_count("processes", 3..=1 << 16, "4")? as u32;
+        let yield_ps = section.required_scaled("ns", PS_PER_NS, TIME_NS, "900")?;
+        if yields.last().is_some_and(|before| before.process_count >= process_count) {
+            let problem = "`yield_among` has no more processes than the one before";
+            return Err(section.error("processes", problem, "list the fewest first"));
+        }
+        section.finish()?;
+        yields.push(YieldAmong { process_count, yield_ps });
+    }
+    Ok(yields)
 }
 
 /// Rates by what a process goes through.

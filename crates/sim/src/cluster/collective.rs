@@ -60,13 +60,16 @@ impl Mpi {
                 let [copied_bytes, reduced] = own_work_bytes(&schedule);
                 reduced_bytes = reduced;
                 nic.spend_to_copy(copied_bytes);
+                // What a reduction sends, the processes have copied or reduced just before.
+                nic.set_writes_first(reduced > 0);
             }
             process.collectives().start(nic, CommId::WORLD, schedule)
         })?;
         let request = self.traced(request, trace::Operation::Collective { name: operation.name(), bytes });
         self.wait(request).await?;
         self.with_world(|world| {
-            let time_ps = world.fabric.config.software.reduce_ps(reduced_bytes as u64);
+            world.fabric.states[self.rank() as usize].writes_first = false;
+            let time_ps = world.fabric.reduce_ps(self.rank(), reduced_bytes, u32::from(reduced_bytes > 0));
             world.fabric.spend(self.rank(), time_ps);
         });
         Ok(())

@@ -3,8 +3,10 @@
 //! Owns: whose turn a core is. A host's processes are dealt out to its cores in turn and stay there. Where a
 //! core has several, each that waits polls once and lets the next one run, as the library's do (shared memory
 //! waits by `sched_yield` where ranks outnumber cores): so a core goes through its processes in a circle, one
-//! every [`yield_ps`](super::Software::yield_ps), until one finds something to do. That one keeps the core
-//! until it waits again.
+//! every [`yield_ps`](super::Software::yield_ps) (or what it takes among so many:
+//! [`Rates`](super::software::Rates)), until one finds something to do. That one keeps the core until it
+//! waits again. Cores do not go round in step: each has a period of its own, a sixteenth longer or shorter at
+//! most.
 //!
 //! Not modelled: processes that sleep (the library's do, after 0.2 ms in which nothing has come) or have
 //! ended and leave the circle, the scheduler that takes a core from a process that computes, and processes
@@ -67,6 +69,15 @@ impl Cores {
         (host * self.occupancy.cpus_count + local % self.occupancy.cpus_count) as usize
     }
 
+    /// Cores do not go round in step: each takes a little more or less for its yields than the others of its
+    /// host, so that it comes about when one looks for what another has done. The first takes just what is
+    /// given.
+    fn out_of_step_ps(&self, rank: u32, yield_ps: u64) -> u64 {
+        // Multiples of a prime's: neighbours are far from each other. A sixteenth more or less at most.
+        let core = u64::from(rank % self.processes_per_host % self.occupancy.cpus_count);
+        yield_ps * (128 + (core * 7 + 8) % 17 - 8) / 128
+    }
+
     /// Its place in the circle.
     fn place_of(&self, rank: u32) -> u32 {
         rank % self.processes_per_host / self.occupancy.cpus_count
@@ -102,8 +113,10 @@ impl Fabric {
             return None;
         }
         let now_ps = self.network.now_ps();
-        let (place, yield_ps) = (self.cores.place_of(rank), self.config.software.yield_ps);
+        let place = self.cores.place_of(rank);
         let core = self.cores.cores[self.cores.core_of(rank)];
+        let yield_ps = self.config.rates.yield_ps(self.config.software.yield_ps, core.process_count);
+        let yield_ps = self.cores.out_of_step_ps(rank, yield_ps);
         let turn_ps = match (core.is_held, core.holder == place) {
             (true, true) => now_ps,
             // Just after the holder has gone on.
@@ -145,5 +158,16 @@ mod tests {
         let counts: Vec<u32> = cores.cores.iter().map(|core| core.process_count).collect();
         assert_eq!(counts, [3, 2, 3, 2]);
         assert!(Cores::new(&Config { core_count: Some(5), ..config }, 10).cores.is_empty());
+    }
+
+    #[test]
+    fn cores_of_a_host_go_round_at_periods_of_their_own() {
+        let config = Config { processes_per_host: 34, core_count: Some(17), ..Config::default() };
+        let cores = Cores::new(&config, 68);
+        let mut periods: Vec<u64> = (0..17).map(|rank| cores.out_of_step_ps(rank, 1_280)).collect();
+        assert_eq!((periods[0], cores.out_of_step_ps(34, 1_280)), (1_280, 1_280));
+        periods.sort_unstable();
+        periods.dedup();
+        assert_eq!((periods.len(), periods[0], periods[16]), (17, 1_200, 1_360));
     }
 }

@@ -13,7 +13,7 @@ use ayatori_core::device::{Pacing, RailBroken, RailCapabilities, RemoteKey, Remo
 use super::cores::Cores;
 use super::pipeline::{Hardware, SEGMENT};
 use super::shared::NEAR_BYTES_MAX;
-use super::{Config, NicDevice, NicUse, Profile, Software, Transfer, Usage};
+use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage, software};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
 use crate::slab::Slab;
 use crate::trace::{Activity, Trace};
@@ -157,9 +157,13 @@ pub(super) struct RankState {
     kernel_ps: u64,
     /// What the workload goes through from one use of a buffer to the next.
     pub(super) working_set_bytes: u64,
+    /// What it sends now it has just written, as all others that it talks to have.
+    pub(super) writes_first: bool,
     pub(super) inbox: VecDeque<Arrived>,
     /// When its core has the first line of the last packet that another core wrote: it fetches one at a time.
     pub(super) line_free_ps: u64,
+    /// When its last send of a long packet by a socket began and ended.
+    pub(super) sent_long_ps: Option<[u64; 2]>,
     /// When its last send by a socket ended.
     pub(super) sent_until_ps: u64,
     /// It goes on at its clock, and keeps its core until then.
@@ -414,7 +418,19 @@ impl Fabric {
     /// What a copy takes a process.
     pub(super) fn copy_ps(&self, rank: u32, bytes: usize) -> u64 {
         let working_set_bytes = self.states[rank as usize].working_set_bytes;
-        self.config.software.copy_ps(self.config.copy_bytes_per_s, bytes as u64, working_set_bytes)
+        let Config { software, rates, copy_bytes_per_s, .. } = &self.config;
+        let by_table = software::time_ps(&rates.copy, bytes as u64, working_set_bytes);
+        by_table.unwrap_or_else(|| software.copy_ps(*copy_bytes_per_s, bytes as u64, working_set_bytes))
+    }
+
+    /// What `count` reductions of so many bytes each take a process.
+    pub(super) fn reduce_ps(&self, rank: u32, bytes: usize, count: u32) -> u64 {
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let Config { software, rates, .. } = &self.config;
+        let by_table = software::time_ps(&rates.reduce, bytes as u64, working_set_bytes);
+        let each_ps =
+            by_table.unwrap_or_else(|| software::at_rate(bytes as u64, software.reduce_bytes_per_s));
+        u64::from(count) * (software.reduce_ps + each_ps)
     }
 
     /// See [`super::Mpi::goes_through`].
@@ -685,8 +701,13 @@ impl Fabric {
         self.launch(handle);
     }
 
+    /// Until a process that waits sees what has come: where processes share cores that is a turn of its own.
+    pub(super) fn poll_ps(&self) -> u64 {
+        if self.cores.occupancy().is_oversubscribed() { 0 } else { self.config.software.poll_ps }
+    }
+
     fn hand_over(&mut self, rank: u32, arrived: Arrived) {
-        let Software { wake_ps, mut poll_ps, .. } = self.config.software;
+        let (wake_ps, mut poll_ps) = (self.config.software.wake_ps, self.poll_ps());
         // Sockets have theirs in what a read takes.
         if matches!(arrived, Arrived::Packet(handle) if self.has_sockets(self.flights[handle].rail)) {
             poll_ps = 0;
@@ -696,9 +717,7 @@ impl Fabric {
         // One that is busy looks by itself when it is done.
         let sleeps = !state.woken && state.clock_ps <= self.network.now_ps();
         if sleeps {
-            if !self.cores.occupancy().is_oversubscribed() {
-                self.spend(rank, poll_ps);
-            }
+            self.spend(rank, poll_ps);
             self.spend_in_kernel(rank, wake_ps);
         }
         self.notify(rank);

@@ -38,6 +38,11 @@ impl Nic<'_> {
         self.fabric.spend(self.me, time_ps);
     }
 
+    /// Whether the process and those it talks to have just written what they send.
+    pub(super) fn set_writes_first(&mut self, writes_first: bool) {
+        self.fabric.states[self.me as usize].writes_first = writes_first;
+    }
+
     /// Writes the first piece of a packet that goes in pieces, if it is one.
     fn begin_pieces(&mut self, rail: Rail, payload_bytes: usize) -> Option<Pieces> {
         let piece_bytes = self.fabric.piece_bytes(rail.0, payload_bytes)?;
@@ -53,6 +58,7 @@ impl Nic<'_> {
             && !put
             && let Some(copy_ps) = self.fabric.kernel_copy_ps(self.me, access.local.len())
         {
+            self.fabric.spend(self.me, self.fabric.config.software.get_ps);
             self.fabric.spend_in_kernel(self.me, copy_ps);
             return match self.fabric.read(access) {
                 Ok(()) => Submitted::Done,
@@ -143,7 +149,6 @@ impl Device for Nic<'_> {
             Arrived::RailDown(rail, peer) => return Some(Event::RailDown(Rail(rail), ProcessId(peer))),
             Arrived::RailUp(rail, peer) => return Some(Event::RailUp(Rail(rail), ProcessId(peer))),
             Arrived::Packet(handle) => {
-                cost_ps += self.fabric.fetch_packet_ps(handle);
                 let flight = &self.fabric.flights[handle];
                 let Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, ahead_bytes } = &flight.cargo
                 else {
@@ -163,8 +168,9 @@ impl Device for Nic<'_> {
                         all_ps.max(rest_ps + self.fabric.piece_ps(self.me, piece_bytes, piece_bytes))
                     }
                     None => {
-                        u64::from(software.receive_copies) * copy_ps
-                            + software.checksum_ps(payload_bytes as u64)
+                        let copies_ps = u64::from(software.receive_copies) * copy_ps;
+                        let take_ps = self.fabric.take_packet_ps(handle, copies_ps);
+                        take_ps + software.checksum_ps(payload_bytes as u64)
                     }
                 };
                 if software.match_ps > 0 && brings_envelope(&bytes[..*header_bytes]) {

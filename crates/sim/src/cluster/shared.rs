@@ -4,11 +4,13 @@
 //! the reader fetches the others while it reads. A longer one goes in pieces, copied in and out at once. Or
 //! the kernel copies for who reads.
 
-use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces};
+use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces, RankState};
 use super::{Config, Software, software};
 
 /// A cache line, bytes.
 const LINE_BYTES: u64 = 64;
+/// So much comes with a packet's first line: processors fetch lines in pairs.
+pub(super) const PAIR_BYTES: u64 = 2 * LINE_BYTES;
 /// Packets of so many bytes are written and read a piece at a time, by both sides at once, where neither
 /// keeps the other off its core.
 const IN_PIECES_BYTES_MIN: usize = 10 << 10;
@@ -63,15 +65,20 @@ impl Fabric {
         (moved / u128::from(self.config.memory_bytes_per_s)) as u64
     }
 
-    /// What a process takes to fetch the lines of a packet that one on another core has written, ps, beside
-    /// the first.
-    pub(super) fn fetch_packet_ps(&self, handle: u32) -> u64 {
+    /// What a process takes to copy a packet that one on another core has written, ps: its lines come, and it
+    /// copies them out of its first cache. Or the copy alone, which takes it `copy_ps`, where that is more.
+    pub(super) fn take_packet_ps(&self, handle: u32, copy_ps: u64) -> u64 {
         let Flight { from, to, rail, ref cargo, .. } = self.flights[handle];
         let is_whole = matches!(cargo, Cargo::Packet { pieces: None, .. });
         if rail != MEMORY_RAIL || !is_whole || !self.is_fetched(from, to) {
-            return 0;
+            return copy_ps;
         }
-        self.move_ps(self.flights[handle].bytes().saturating_sub(LINE_BYTES))
+        let bytes = self.flights[handle].bytes();
+        // The others are asked for once the first has been seen.
+        let wait_ps = if bytes > PAIR_BYTES { self.line_ps(from, to) } else { 0 };
+        let hot = self.config.software.hot_copy_bytes_per_s;
+        let hot_ps = hot.map_or(copy_ps, |rate| software::at_rate(bytes, Some(rate)));
+        wait_ps + copy_ps.max(hot_ps + self.move_ps(bytes.saturating_sub(LINE_BYTES)))
     }
 
     /// The size of a piece of such a packet, if it goes in pieces.
@@ -86,11 +93,13 @@ impl Fabric {
 
     /// What it takes a process to have the kernel copy from another's memory, ps.
     pub(super) fn kernel_copy_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
-        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let RankState { working_set_bytes, writes_first, .. } = self.states[rank as usize];
         let Config { software, rates, .. } = &self.config;
         let call_ps = software.kernel_copy?.call_ps;
-        let by_table = software::time_ps(&rates.kernel_copy, bytes as u64, working_set_bytes);
-        by_table
+        let time_ps = |rates| software::time_ps(rates, bytes as u64, working_set_bytes);
+        let fresh_ps = if writes_first { time_ps(&rates.fresh_kernel_copy) } else { None };
+        fresh_ps
+            .or_else(|| time_ps(&rates.kernel_copy))
             .map(|time_ps| call_ps + time_ps)
             .or_else(|| software.kernel_copy_ps(bytes as u64, working_set_bytes))
     }

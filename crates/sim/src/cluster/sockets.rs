@@ -35,6 +35,8 @@ pub struct Sockets {
     pub receive_bytes_per_s: Option<u64>,
     /// Bytes sent and read at once, by the memory that a process goes through.
     pub relay: Vec<RateWithin>,
+    /// The same, of long packets that are sent one right after another: the system queues more of them.
+    pub stream: Vec<RateWithin>,
     /// The library's software for a packet, at either side, beside that of any packet.
     pub library_ps: u64,
     /// The library's sums of payload, at either side.
@@ -46,7 +48,7 @@ impl Sockets {
     pub fn of(costs: &SocketCosts) -> Sockets {
         let SocketCosts { send_ps, send_bytes_per_s, receive_ps, receive_bytes_per_s, .. } = *costs;
         let SocketCosts { said_bytes_per_s, library_ps, checksum_bytes_per_s, .. } = *costs;
-        let relay = costs.relay_rates.clone();
+        let [relay, stream] = [&costs.relay_rates, &costs.stream_rates].map(Vec::clone);
         Sockets {
             said_bytes_per_s,
             send_ps,
@@ -56,6 +58,7 @@ impl Sockets {
             receive_ps,
             receive_bytes_per_s,
             relay,
+            stream,
             library_ps,
             checksum_bytes_per_s,
         }
@@ -79,6 +82,8 @@ enum Way {
     Alone,
     /// Both sides are at it.
     AtOnce,
+    /// Both sides, and there is a long queue between them.
+    Stream,
 }
 
 impl Fabric {
@@ -94,9 +99,21 @@ impl Fabric {
     fn socket_ps(&self, rank: u32, way: Way, alone: Option<u64>, bytes: usize) -> u64 {
         let Some(sockets) = &self.config.sockets else { return 0 };
         let working_set_bytes = self.states[rank as usize].working_set_bytes;
-        let at_once = || software::time_ps(&sockets.relay, bytes as u64, working_set_bytes);
-        let at_once_ps = (way == Way::AtOnce).then(at_once).flatten();
+        let by_table = |rates: &[RateWithin]| software::time_ps(rates, bytes as u64, working_set_bytes);
+        let at_once_ps = match way {
+            Way::Alone => None,
+            Way::AtOnce => by_table(&sockets.relay),
+            Way::Stream => by_table(&sockets.stream).or_else(|| by_table(&sockets.relay)),
+        };
         at_once_ps.unwrap_or_else(|| software::at_rate(bytes as u64, alone))
+    }
+
+    /// Whether a process begins to send soon after a long packet: within half of what that took. An answer to
+    /// as much as it has sent comes later.
+    fn follows_long(&self, rank: u32) -> bool {
+        let now_ps = self.clock_ps(rank);
+        let before = self.states[rank as usize].sent_long_ps;
+        before.is_some_and(|[from_ps, until_ps]| now_ps <= until_ps + (until_ps - from_ps) / 2)
     }
 
     /// A read brings this packet or part, and with it what else has come from the same process over the same
@@ -140,6 +157,7 @@ impl Nic<'_> {
         fabric.spend(self.me, fabric.config.send_ps + sockets.library_ps + before_ps);
         fabric.spend_in_kernel(self.me, call_ps);
         let last_bytes = if is_tailed { TAIL_BYTES } else { 0 };
+        let (is_queued, from_ps) = (fabric.follows_long(self.me), fabric.clock_ps(self.me));
         let mut left_bytes = header_bytes + payload_bytes - last_bytes;
         let mut ahead_bytes = 0;
         let mut way = Way::Alone;
@@ -154,14 +172,16 @@ impl Nic<'_> {
             }
             let next_bytes = left_bytes.min(SEGMENT_BYTES);
             fabric.depart(self.me, self.me, to.0, rail.0, Cargo::Part([bytes, next_bytes]));
-            (ahead_bytes, way) = (ahead_bytes + bytes, Way::AtOnce);
+            (ahead_bytes, way) = (ahead_bytes + bytes, if is_queued { Way::Stream } else { Way::AtOnce });
             if left_bytes == 0 {
                 break;
             }
         }
         fabric.spend(self.me, sum_ps);
         fabric.spend_in_kernel(self.me, sockets.send_ps);
-        fabric.states[self.me as usize].sent_until_ps = fabric.clock_ps(self.me);
+        let until_ps = fabric.clock_ps(self.me);
+        let state = &mut fabric.states[self.me as usize];
+        (state.sent_until_ps, state.sent_long_ps) = (until_ps, Some([from_ps, until_ps]));
         ahead_bytes
     }
 
@@ -195,5 +215,30 @@ impl Nic<'_> {
             }
             self.fabric.forget(handle);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+    use crate::machine::nsim_torus;
+
+    #[test]
+    fn a_long_packet_soon_after_another_takes_the_stream_rate() {
+        let rates = |bytes_per_s| vec![RateWithin { working_set_bytes: 1, bytes_per_s }];
+        let (relay, stream) = (rates(4_000_000_000), rates(1_000_000_000));
+        let sockets = Rc::new(Sockets { relay, stream, ..Sockets::default() });
+        let config = Config { sockets: Some(sockets), ..Config::default() };
+        let mut fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2);
+        let ways = [Way::Alone, Way::AtOnce, Way::Stream];
+        assert_eq!(ways.map(|way| fabric.socket_ps(0, way, Some(2_000_000_000), 8)), [4_000, 2_000, 8_000]);
+        assert!(!fabric.follows_long(0), "nothing went before");
+        fabric.states[0].sent_long_ps = Some([0, 1_000]);
+        for (now_ps, follows) in [(1_000, true), (1_500, true), (1_501, false)] {
+            fabric.states[0].clock_ps = now_ps;
+            assert_eq!(fabric.follows_long(0), follows, "at {now_ps} ps");
+        }
+        assert!(!fabric.follows_long(1));
     }
 }

@@ -1,6 +1,6 @@
 //! What software costs beside the engine's own calls: copies, checksums, the operating system.
 
-use ayatori_fabric::description::{RateWithin, SoftwareCosts, Waiting};
+use ayatori_fabric::description::{RateWithin, SoftwareCosts, Waiting, YieldAmong};
 
 /// Costs of a process. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,18 @@ pub struct Software {
     pub hot_copy_bytes_per_s: Option<u64>,
     /// The cache, bytes.
     pub cache_bytes: u64,
+    /// The library's, for each get within a host, beside packets.
+    pub get_ps: u64,
     /// Gets within a host: the kernel copies for who reads. `None`: they take the memory's rate, and no time
     /// of a process.
     pub kernel_copy: Option<KernelCopy>,
-    /// Rate of reductions, bytes of one operand/s. Counted where collective operations go through shared
+    /// A reduction without its bytes. Counted, as the rate, where collective operations go through shared
     /// memory.
+    pub reduce_ps: u64,
+    /// Rate of reductions, bytes of one operand/s.
     pub reduce_bytes_per_s: Option<u64>,
+    /// An exchange ([`ayatori_core::coll::shared_memory::is_exchange`]) beside a message's software.
+    pub exchange_ps: u64,
     /// Where processes share a core: a process that waits polls once and lets the next one run, ps.
     pub yield_ps: u64,
     /// Checksums of payload, by both sides.
@@ -40,20 +46,54 @@ pub struct Software {
 }
 
 /// Rates of copies by the memory that a process goes through, the least first. Between two of them, time is
-/// interpolated; empty: not known.
+/// interpolated; empty: not known. And yields by how many share a core.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rates {
+    /// Copies within a process, in place of those of [`Software`].
+    pub copy: Vec<RateWithin>,
+    /// Reductions, in place of that of [`Software`].
+    pub reduce: Vec<RateWithin>,
     /// The kernel's copies, in place of those of [`KernelCopy`].
     pub kernel_copy: Vec<RateWithin>,
+    /// The same of what its owner has just written.
+    pub fresh_kernel_copy: Vec<RateWithin>,
     /// Long packets within a host, copied in and out at once: for both sides, with what goes from core to
     /// core.
     pub relay: Vec<RateWithin>,
+    /// Where more than two processes share a core: the fewest first.
+    pub yields_among: Vec<YieldAmong>,
 }
 
 impl Rates {
     /// The rates that a description gives.
     pub fn of(costs: &SoftwareCosts) -> Rates {
-        Rates { kernel_copy: costs.kernel_copy_rates.clone(), relay: costs.relay_rates.clone() }
+        Rates {
+            copy: costs.copy_rates.clone(),
+            reduce: costs.reduce_rates.clone(),
+            kernel_copy: costs.kernel_copy_rates.clone(),
+            fresh_kernel_copy: costs.fresh_kernel_copy_rates.clone(),
+            relay: costs.relay_rates.clone(),
+            yields_among: costs.yields_among.clone(),
+        }
+    }
+
+    /// What a yield takes among so many processes of a core, ps, where it takes `of_two_ps` among two.
+    /// Between two entries it is interpolated.
+    pub(super) fn yield_ps(&self, of_two_ps: u64, process_count: u32) -> u64 {
+        let mut before = YieldAmong { process_count: 2, yield_ps: of_two_ps };
+        for &above in &self.yields_among {
+            if process_count <= before.process_count {
+                break;
+            }
+            if process_count < above.process_count {
+                let part = i128::from(process_count - before.process_count);
+                let whole = i128::from(above.process_count - before.process_count);
+                let more_ps = (i128::from(above.yield_ps) - i128::from(before.yield_ps)) * part / whole;
+                return (i128::from(before.yield_ps) + more_ps) as u64;
+            }
+            before = above;
+        }
+        before.yield_ps
     }
 }
 
@@ -98,8 +138,11 @@ impl Default for Software {
             send_copies: 1,
             receive_copies: 1,
             hot_copy_bytes_per_s: None,
+            get_ps: 0,
             kernel_copy: None,
+            reduce_ps: 0,
             reduce_bytes_per_s: None,
+            exchange_ps: 0,
             yield_ps: 0,
             cache_bytes: 0,
             checksum_bytes_per_s: None,
@@ -134,12 +177,15 @@ impl Software {
             send_copies: costs.send_copies.unwrap_or(1),
             receive_copies: costs.receive_copies.unwrap_or(1),
             hot_copy_bytes_per_s: costs.hot_copy_bytes_per_s,
+            get_ps: time(costs.get_ps),
             kernel_copy: costs.kernel_copy_bytes_per_s.map(|bytes_per_s| KernelCopy {
                 call_ps: time(costs.kernel_copy_ps),
                 bytes_per_s,
                 hot_bytes_per_s: costs.hot_kernel_copy_bytes_per_s,
             }),
+            reduce_ps: time(costs.reduce_ps),
             reduce_bytes_per_s: costs.reduce_bytes_per_s,
+            exchange_ps: time(costs.exchange_ps),
             yield_ps: time(costs.yield_ps),
             cache_bytes,
             checksum_bytes_per_s: costs.checksum_bytes_per_s,
@@ -174,10 +220,6 @@ impl Software {
         at_rate(hot_bytes, Some(hot)) + at_rate(bytes - hot_bytes, Some(cold))
     }
 
-    pub(super) fn reduce_ps(&self, bytes: u64) -> u64 {
-        at_rate(bytes, self.reduce_bytes_per_s)
-    }
-
     pub(super) fn checksum_ps(&self, bytes: u64) -> u64 {
         at_rate(bytes, self.checksum_bytes_per_s)
     }
@@ -199,6 +241,15 @@ mod tests {
         let times = [50, 100, 150, 200, 600, 1_000, 5_000, 0].map(|w| time_ps(&rates, 40, w).unwrap());
         assert_eq!(times, [s, s, s + s / 2, 2 * s, 3 * s, 4 * s, 4 * s, 4 * s]);
         assert_eq!(time_ps(&[], 40, 100), None);
+    }
+
+    #[test]
+    fn yields_are_interpolated_by_how_many_share_a_core() {
+        let among = |process_count, yield_ps| YieldAmong { process_count, yield_ps };
+        let rates = Rates { yields_among: vec![among(4, 900), among(8, 1_700)], ..Rates::default() };
+        let times = [1, 2, 3, 4, 6, 8, 100].map(|count| rates.yield_ps(600, count));
+        assert_eq!(times, [600, 600, 750, 900, 1_300, 1_700, 1_700]);
+        assert_eq!(Rates::default().yield_ps(600, 8), 600);
     }
 
     #[test]
