@@ -4,6 +4,8 @@
  *   copy_uncached   bytes that are in no cache */
 #include "bench.h"
 
+#define UNCACHED_MAX (64 << 10)
+
 struct copy { char *from, *to; size_t bytes, step, span, at; };
 
 static void copy(void *context, int repetitions)
@@ -19,7 +21,7 @@ static void copy(void *context, int repetitions)
 
 int main(int argc, char **argv)
 {
-    static const size_t sizes[] = {4 << 10, 16 << 10, 64 << 10};
+    static const size_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
     bench_start(&argc, &argv);
     size_t span = bench_uncached_span();
     char *from = bench_buffer(span), *to = bench_buffer(span);
@@ -28,6 +30,8 @@ int main(int argc, char **argv)
         struct copy same = {from, to, bytes, 0, 0, 0};
         struct copy uncached = {from, to, bytes, bytes + 8192, span, 0};
         bench_result("copy", bytes, (double)bytes / bench_measure(copy, &same) * 1e-9, "GB/s");
+        if (bytes <= UNCACHED_MAX)
+            if (bytes > UNCACHED_MAX) continue;
         bench_result("copy_uncached", bytes, (double)bytes / bench_measure(copy, &uncached) * 1e-9, "GB/s");
     }
     free(from);

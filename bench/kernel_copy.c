@@ -2,7 +2,9 @@
  *
  *   kernel_copy            from the same memory into the same memory, again and again
  *   kernel_copy_uncached   from and into memory that is in no cache
- *   kernel_copy_in_turn    so many bytes in calls of 1 MiB, by one rank and then by the other
+ *   kernel_copy_in_turn    so many bytes in calls of 1 MiB at most, by one rank and then by the other
+ *   kernel_copy_fresh      the same by one rank, of what the other has just written
+ *   kernel_copy_round      round so many bytes in calls of 1 MiB, by one rank
  *
  * Prints nothing where the kernel refuses. */
 #define _GNU_SOURCE
@@ -12,6 +14,10 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#define ROUND_MIN ((size_t)16 << 20)
+#define CALL_MAX ((size_t)1 << 20)
+#define TURNS_MAX 2000
 
 struct copy { char *mine; uint64_t theirs; pid_t pid; size_t bytes, step, span, at; int is_refused; };
 
@@ -28,27 +34,54 @@ static void copy(void *context, int repetitions)
     }
 }
 
-/* All of the span, by one rank and then by the other. */
+/* All of the span. */
+static void copy_all(struct copy *c)
+{
+    for (size_t at = 0; at < c->span; at += c->bytes) {
+        struct iovec to = {c->mine + at, c->bytes};
+        struct iovec from = {(void *)(uintptr_t)(c->theirs + at), c->bytes};
+        if (process_vm_readv(c->pid, &to, 1, &from, 1, 0) != (ssize_t)c->bytes) c->is_refused = 1;
+    }
+}
+
+/* By one rank and then by the other. */
 static void in_turn(void *context, int repetitions)
 {
-    struct copy *c = context;
     for (int i = 0; i < 2 * repetitions; i++) {
-        for (size_t at = 0; i % 2 == bench_rank && at < c->span; at += c->bytes) {
-            struct iovec to = {c->mine + at, c->bytes};
-            struct iovec from = {(void *)(uintptr_t)(c->theirs + at), c->bytes};
-            if (process_vm_readv(c->pid, &to, 1, &from, 1, 0) != (ssize_t)c->bytes) c->is_refused = 1;
-        }
+        if (i % 2 == bench_rank) copy_all(context);
         MPI_Barrier(MPI_COMM_WORLD);
     }
 }
 
-/* Whether the kernel has copied. */
-static int measure(const char *name, struct copy *c)
+/* Seconds: the median of what one such copy takes after the other rank has written what is copied. */
+static double fresh(struct copy *c, char *written)
 {
-    double seconds = bench_measure(copy, c);
+    static double copies[TURNS_MAX];
+    int turns = 0, goes_on = 1;
+    bench_near_probe();
+    double end = MPI_Wtime() + bench_budget_s();
+    while (turns < TURNS_MAX && goes_on) {
+        if (bench_rank == 0) memset(written, turns, c->span);
+        MPI_Barrier(MPI_COMM_WORLD);
+        double begin = MPI_Wtime();
+        if (bench_rank == 1) copy_all(c);
+        copies[turns++] = MPI_Wtime() - begin;
+        goes_on = MPI_Wtime() < end;
+        MPI_Bcast(&goes_on, 1, MPI_INT, 1, MPI_COMM_WORLD);
+    }
+    double seconds = bench_median(copies, turns);
+    MPI_Bcast(&seconds, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD);
+    bench_near_probe();
+    return seconds;
+}
+
+/* What `bytes` take in such calls. Whether the kernel has copied. */
+static int measure(const char *name, struct copy *c, size_t bytes)
+{
+    double seconds = bench_measure(copy, c) * (double)(bytes / c->bytes);
     int by_any;
     MPI_Allreduce(&c->is_refused, &by_any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-    if (!by_any) bench_result(name, c->bytes, seconds * 1e6, "us");
+    if (!by_any) bench_result(name, bytes, seconds * 1e6, "us");
     return !by_any;
 }
 
@@ -67,17 +100,26 @@ int main(int argc, char **argv)
         struct copy same = {memory, all[0], (pid_t)all[1], bytes, 0, 0, 0, 0}, uncached = same;
         uncached.step = step;
         uncached.span = span;
-        if (!measure("kernel_copy", &same) || !measure("kernel_copy_uncached", &uncached)) break;
+        if (!measure("kernel_copy", &same, bytes)) break;
+        if (!measure("kernel_copy_uncached", &uncached, bytes)) break;
+    }
+    for (size_t bytes = ROUND_MIN; bytes <= BENCH_SPAN_MIN; bytes *= 4) {
+        struct copy round = {memory, all[0], (pid_t)all[1], CALL_MAX, CALL_MAX, bytes, 0, 0};
+        copy(&round, (int)(2 * bytes / CALL_MAX)); /* nothing before has left it in the caches */
+        if (!measure("kernel_copy_round", &round, bytes)) break;
     }
     char *into = bench_buffer((size_t)4 << 20);
-    int other = 1 - bench_rank;
-    for (size_t bytes = 1 << 20; bytes <= (size_t)4 << 20; bytes *= 2) {
-        struct copy c = {into, all[2 * other], (pid_t)all[2 * other + 1], 1 << 20, 0, bytes, 0, 0};
-        double seconds = bench_measure(in_turn, &c) / 2;
-        int by_any;
+    struct copy nothing = {into, 0, 0, 1, 0, 0, 0, 0};
+    double meet = bench_measure_here(in_turn, &nothing) / 2;
+    int other = 1 - bench_rank, by_any = 0;
+    for (size_t bytes = 64 << 10; bytes <= (size_t)4 << 20 && !by_any; bytes *= 2) {
+        size_t call = bytes < CALL_MAX ? bytes : CALL_MAX;
+        struct copy c = {into, all[2 * other], (pid_t)all[2 * other + 1], call, 0, bytes, 0, 0};
+        double seconds = bench_measure(in_turn, &c) / 2 - meet;
         MPI_Allreduce(&c.is_refused, &by_any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
         if (by_any) break;
         bench_result("kernel_copy_in_turn", bytes, seconds * 1e6, "us");
+        bench_result("kernel_copy_fresh", bytes, fresh(&c, memory) * 1e6, "us");
     }
     free(into);
     free(memory);

@@ -1,4 +1,5 @@
-/* A reduction's arithmetic without messages: sums of doubles in the cache. GB/s of one operand. */
+/* A reduction's arithmetic without messages, both ranks at once: the same sums of doubles again and again.
+ * GB/s of one operand. */
 #include "bench.h"
 
 struct operands { char *in, *inout; int bytes; };
@@ -12,7 +13,7 @@ static void reduce(void *context, int repetitions)
 
 int main(int argc, char **argv)
 {
-    static const int sizes[] = {4 << 10, 16 << 10, 64 << 10};
+    static const int sizes[] = {8, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
     bench_start(&argc, &argv);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         size_t bytes = (size_t)sizes[i];

@@ -1,20 +1,36 @@
 /* What one rank copies into memory that both share and the other copies out at the same time: one way,
  * microseconds. The ranks take turns to send, each through a ring of its own, as the library's shared memory
- * does with long packets: pieces of 16 KiB, rings of 512 KiB, of which a quarter is given back at a time. No
- * message is sent meanwhile.
+ * does with long packets: pieces of 16 KiB, rings of 512 KiB, of which a quarter is given back at a time, and
+ * after each 128 KiB the sender fetches the first lines that it writes next. No message is sent meanwhile.
  *
  *   relay   from a buffer of so many bytes into another */
 #include "bench.h"
 
 #define PIECE ((size_t)16 << 10)
 #define PIECES 32
+#define LINE 64
+#define PACKET ((size_t)128 << 10)
+#define FETCHED ((size_t)32 << 10)
 
 struct count { long value, rest[31]; };
-struct ring { struct count written, released; char pieces[PIECES][PIECE]; };
+struct ring { struct count written, released; char pieces[PIECES][PIECE]; } __attribute__((aligned(4096)));
 struct relay { struct ring *rings; char *out, *in; size_t bytes; long done[2]; };
 
 static long look(struct count *count) { return __atomic_load_n(&count->value, __ATOMIC_ACQUIRE); }
 static void say(struct count *count, long value) { __atomic_store_n(&count->value, value, __ATOMIC_RELEASE); }
+
+/* For writing, from such a piece on. */
+static void fetch(struct ring *ring, long piece)
+{
+    for (size_t at = 0; at < FETCHED; at += LINE) {
+        char *line = &ring->pieces[(piece + (long)(at / PIECE)) % PIECES][at % PIECE];
+#if defined(__x86_64__)
+        __asm__ volatile("prefetchw %0" ::"m"(*line)); /* compilers take it for one of reading */
+#else
+        __builtin_prefetch(line, 1);
+#endif
+    }
+}
 
 static void send(struct relay *r)
 {
@@ -24,6 +40,7 @@ static void send(struct relay *r)
         while (*done - look(&ring->released) >= PIECES) continue;
         memcpy(ring->pieces[*done % PIECES], r->out + at, PIECE);
         say(&ring->written, ++*done);
+        if ((at + PIECE) % PACKET == 0 || at + PIECE >= r->bytes) fetch(ring, *done);
     }
 }
 

@@ -1,9 +1,12 @@
 /* What a TCP connection over the loopback takes two ranks of a host, without messages: microseconds. The
- * sockets are set up as the library's, and a rank that waits asks again and again.
+ * sockets are set up as the library's, and a rank that waits asks as often: for the rest of something long,
+ * every 8 us (each question takes the socket's lock).
  *
  *   socket_send    one send of so many bytes, which nobody reads meanwhile
- *   socket_relay   so many bytes one way, in turn; the other side reads them as they come
- *   socket_rate    windows of 16 sends of so many bytes, each window answered by a byte: one send
+ *   socket_relay   so many bytes one way, in turn, 128 KiB a send; the other side reads them as they come
+ *   socket_rate    windows of 16 sends of so many bytes, one after the other in memory, each window answered
+ *                  by a byte: one send
+ *   socket_stream  the same of long sends
  *
  * AYATORI_TCP_CONGESTION: as for the library's. */
 #include "bench.h"
@@ -11,18 +14,24 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* The library's sockets take so much beyond what is on its way. */
 #define UNSENT_MAX (256 << 10)
+#define SEND_MAX ((size_t)128 << 10)
+#define LET_BE_S 8e-6
 #define TURNS_MAX 2000
 #define WINDOW 16
 /* What the library sends for a message of 8 B, and what the system sends as a whole. */
 #define FRAME 64
 #define SEGMENT_MAX (60 << 10)
+#define SHORT_MAX 1024
 #define STREAM_MAX (32 << 10)
+#define LONG_STREAM_MAX ((size_t)4 << 20)
 
-struct stream { int socket; char *out, *in; size_t bytes; };
+struct stream { int socket; char *out, *in; size_t bytes; int is_long; };
 
 static void failed(const char *what)
 {
@@ -58,11 +67,35 @@ static int connection(void)
     return stream;
 }
 
+/* The library sends what is short from one place, of what is longer the head, the header and the payload. */
+static ssize_t send_some(int socket, char *from, size_t bytes)
+{
+    if (bytes <= SHORT_MAX) return send(socket, from, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    struct iovec parts[] = {{from, 0}, {from, 20}, {from + 20, 24}, {from + 44, bytes - 44}, {from, 0}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 5};
+    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 static void send_all(struct stream *s)
 {
+    struct pollfd room = {s->socket, POLLOUT, 0};
     for (size_t at = 0; at < s->bytes;) {
-        ssize_t count = send(s->socket, s->out + at, s->bytes - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+        size_t rest = s->bytes - at;
+        size_t bytes = s->is_long && rest > SEND_MAX ? SEND_MAX : rest;
+        ssize_t count = send_some(s->socket, s->out + at, bytes);
         if (count > 0) at += (size_t)count;
+        while (count <= 0 && poll(&room, 1, 0) == 0) continue;
+    }
+}
+
+/* Until more has come. */
+static void let_be(struct stream *s)
+{
+    int waiting = 0;
+    while (waiting == 0) {
+        double end = MPI_Wtime() + LET_BE_S;
+        while (MPI_Wtime() < end) continue;
+        if (ioctl(s->socket, FIONREAD, &waiting)) failed("ioctl");
     }
 }
 
@@ -71,6 +104,7 @@ static void receive_all(struct stream *s)
     for (size_t at = 0; at < s->bytes;) {
         ssize_t count = recv(s->socket, s->in + at, s->bytes - at, MSG_DONTWAIT);
         if (count > 0) at += (size_t)count;
+        if (count <= 0 && at > 0 && s->is_long) let_be(s);
     }
 }
 
@@ -86,10 +120,11 @@ static void to_and_fro(void *context, int repetitions)
 /* One way, as bench/rate.c: the reader takes all that has come at once. */
 static void windows(void *context, int repetitions)
 {
-    struct stream *s = context, answer = {s->socket, s->out, s->in, 1};
+    struct stream *s = context, answer = {s->socket, s->out, s->in, 1, 0};
     for (int i = 0; i < repetitions; i++) {
-        for (int w = 0; w < WINDOW && bench_rank == 0; w++) send_all(s);
-        if (bench_rank == 1) receive_all(&(struct stream){s->socket, s->out, s->in, WINDOW * s->bytes});
+        for (int w = 0; w < WINDOW && bench_rank == 0; w++)
+            send_all(&(struct stream){s->socket, s->out + (size_t)w * s->bytes, s->in, s->bytes, 0});
+        if (bench_rank == 1) receive_all(&(struct stream){s->socket, s->out, s->in, WINDOW * s->bytes, 0});
         if (bench_rank == 1) send_all(&answer);
         if (bench_rank == 0) receive_all(&answer);
     }
@@ -119,17 +154,23 @@ static void send_alone(struct stream *s)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {64,        1 << 10,   4 << 10,   16 << 10,  32 << 10, 60 << 10, 64 << 10,
-                                   128 << 10, 256 << 10, 512 << 10, 1 << 20,   2 << 20,  4 << 20};
+                                   128 << 10, 256 << 10, 512 << 10, 1 << 20,   2 << 20,  4 << 20,
+                                   16 << 20,  64 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
-    struct stream s = {connection(), bench_buffer(4 << 20), bench_buffer(4 << 20), FRAME};
+    struct stream s = {connection(), bench_buffer(64 << 20), bench_buffer(64 << 20), FRAME, 0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         s.bytes = sizes[i];
+        s.is_long = s.bytes > SEGMENT_MAX;
         bench_result("socket_relay", s.bytes, bench_measure(to_and_fro, &s) / 2 * 1e6, "us");
         if (s.bytes <= SEGMENT_MAX) send_alone(&s);
         if (s.bytes <= STREAM_MAX)
             bench_result("socket_rate", s.bytes, bench_measure(windows, &s) / WINDOW * 1e6, "us");
     }
+    /* Last: the system takes more and more of who sends so much at once, and does so ever after. */
+    s.is_long = 0;
+    for (s.bytes = 128 << 10; s.bytes <= LONG_STREAM_MAX; s.bytes *= 2)
+        bench_result("socket_stream", s.bytes, bench_measure(windows, &s) / WINDOW * 1e6, "us");
     close(s.socket);
     free(s.out);
     free(s.in);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use ayatori_devices::tcp::Interface;
 use ayatori_fabric::description::Machine;
-use ayatori_study::calibrate::{self, Facts, Prediction, Records, Sample, Sighting, Sorted};
+use ayatori_study::calibrate::{self, Facts, Prediction, Records, Sample, Sighting, Sorted, Topology};
 use rustix::thread::CpuSet;
 
 use crate::exit::Exit;
@@ -65,9 +65,17 @@ const KERNEL_COPY: Source = ("kernel_copy", include_str!("../../../../bench/kern
 const RELAY: Source = ("relay", include_str!("../../../../bench/relay.c"));
 const SOCKETS: Source = ("sockets", include_str!("../../../../bench/sockets.c"));
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
+const RENDEZVOUS: Source = ("rendezvous", include_str!("../../../../bench/rendezvous.c"));
+const TURNS: Source = ("turns", include_str!("../../../../bench/turns.c"));
+const FAR: Source = ("far", include_str!("../../../../bench/far.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
 /// What the simulator has the workloads of.
 const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
+
+/// An operation whose time shows what an exchange costs, and which is not predicted.
+const EXCHANGE: [&str; 1] = ["allgather"];
+/// So many ranks of each of two CPUs take turns.
+const SHARING: [u32; 2] = [4, 8];
 
 /// Predictions are called good within this part of what is measured.
 const GOOD: f64 = 0.15;
@@ -107,7 +115,7 @@ fn measured(args: &Args) -> anyhow::Result<(Facts, Sorted)> {
     }
     let bench = Bench::new(args.budget)?;
     notes(&facts).iter().for_each(|note| eprintln!("note: {note}"));
-    let sightings = bench.measure(if args.check { &args.ranks } else { &[] })?;
+    let sightings = bench.measure(if args.check { &args.ranks } else { &[] }, &facts.topology)?;
     let sorted = calibrate::sort(&sightings);
     if let Some(file) = &args.keep {
         let records = Records { circumstances: facts.circumstances.clone(), sightings };
@@ -221,14 +229,20 @@ impl Bench {
     /// What the costs are fitted to, the messages that are predicted, and collective operations of so many
     /// ranks. The benchmarks take turns, so that other work does not hit all runs of one, until each figure
     /// was seen often enough with the CPUs in one placement.
-    fn measure(&self, ranks: &[u32]) -> anyhow::Result<Vec<Sighting>> {
+    fn measure(&self, ranks: &[u32], topology: &Topology) -> anyhow::Result<Vec<Sighting>> {
         let began = Instant::now();
+        let far = topology.far_arguments();
         let mut all = Vec::new();
         for round in 1.. {
             let mut sightings = Vec::new();
             sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
-            for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, SOCKETS, REDUCE] {
+            for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, RENDEZVOUS, SOCKETS, REDUCE] {
                 sightings.extend(self.run(source, 2, &[])?);
+            }
+            sightings.extend(self.run(COLLECTIVES, 2, &EXCHANGE)?);
+            if !far.is_empty() {
+                let far: Vec<&str> = far.iter().map(String::as_str).collect();
+                sightings.extend(self.run(FAR, 1, &far)?);
             }
             sightings.push(checksum());
             for (source, arguments) in [(PINGPONG, &["pingpong_separate"][..]), (BANDWIDTH, &[]), (RATE, &[])]
@@ -236,8 +250,14 @@ impl Bench {
                 sightings.extend(self.over_tcp(source, arguments)?);
             }
             sightings.extend(self.on_one_core()?);
+            for ranks in SHARING {
+                sightings.extend(self.turns(ranks)?);
+            }
             for &ranks in ranks {
-                sightings.extend(self.run(COLLECTIVES, ranks, &OPERATIONS)?);
+                // Dealt out to the CPUs as in the model: where ranks outnumber CPUs the system does not.
+                sightings.extend(self.run_with(COLLECTIVES, ranks, &OPERATIONS, |run| {
+                    run.env("BENCH_APART", "1");
+                })?);
             }
             all.extend(sightings.into_iter().map(|one| Sighting { round, ..one }));
             let sorted = calibrate::sort(&all);
@@ -249,20 +269,21 @@ impl Bench {
         unreachable!("rounds end")
     }
 
-    /// Short messages between two ranks that share a core: these inherit where this thread may run.
+    /// Short messages between two ranks that share a core.
     fn on_one_core(&self) -> anyhow::Result<Vec<Sighting>> {
-        let all = rustix::thread::sched_getaffinity(None).context("cannot tell the CPUs of this process")?;
-        let first = (0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).context("no CPU to run on")?;
-        let mut one = CpuSet::new();
-        one.set(first);
-        rustix::thread::sched_setaffinity(None, &one).context("cannot run on one CPU")?;
-        let ran = self.run_sizes(PINGPONG, 2, &["pingpong_separate"], Some("8"));
-        rustix::thread::sched_setaffinity(None, &all).context("cannot run on all CPUs again")?;
+        let ran = on_cpus(1, |_| self.run_sizes(PINGPONG, 2, &["pingpong_separate"], Some("8")))?;
         let named = |one: Sighting| Sighting {
             sample: Sample { name: calibrate::ONE_CORE.into(), ..one.sample },
             ..one
         };
-        Ok(ran?.into_iter().map(named).collect())
+        Ok(ran.into_iter().map(named).collect())
+    }
+
+    /// Barriers among so many ranks of each of two CPUs.
+    fn turns(&self, ranks_of_cpu: u32) -> anyhow::Result<Vec<Sighting>> {
+        let ran = on_cpus(2, |cpus_count| self.run(TURNS, ranks_of_cpu * cpus_count, &[]))?;
+        let named = |one: Sighting| Sighting { sample: Sample { ranks: ranks_of_cpu, ..one.sample }, ..one };
+        Ok(ran.into_iter().map(named).collect())
     }
 
     /// Two ranks that take each other for ranks of other hosts.
@@ -318,6 +339,21 @@ impl Bench {
         calibrate::sightings(&String::from_utf8_lossy(&ended.stdout), ranks)
             .with_context(|| format!("the benchmark {name} with {ranks} ranks"))
     }
+}
+
+/// Runs something on the first of this process' CPUs, so many if there are: what it starts inherits where
+/// this thread may run.
+fn on_cpus(
+    cpus_max: usize,
+    run: impl FnOnce(u32) -> anyhow::Result<Vec<Sighting>>,
+) -> anyhow::Result<Vec<Sighting>> {
+    let all = rustix::thread::sched_getaffinity(None).context("cannot tell the CPUs of this process")?;
+    let mut first = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu)).take(cpus_max).for_each(|cpu| first.set(cpu));
+    rustix::thread::sched_setaffinity(None, &first).context("cannot run on so many CPUs only")?;
+    let ran = run(first.count());
+    rustix::thread::sched_setaffinity(None, &all).context("cannot run on all CPUs again")?;
+    ran
 }
 
 /// Two hosts by name only, which are this one.
@@ -376,6 +412,7 @@ fn facts() -> Facts {
         load,
         name,
         core_count,
+        topology: Topology::read(Path::new("/sys/devices/system")),
         cache_mib: kib.filter(|&kib| kib > 0.0).map(|kib| kib / 1_024.0),
         interfaces: list.into_iter().filter(leads_away).map(interface).collect(),
     }

@@ -7,9 +7,11 @@
 //! figures are predictions.
 
 mod near;
+mod numa;
 mod over_tcp;
 mod records;
 mod samples;
+mod together;
 
 use std::fmt::Write as _;
 
@@ -23,14 +25,17 @@ use ayatori_sim::workloads;
 
 use crate::report::Table;
 pub use near::{Near, Placement, Sighting, Sorted, sort};
+pub use numa::{Node, NumaFit, Topology};
 pub use over_tcp::SocketFit;
 pub use records::Records;
 use samples::{
     BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, KERNEL_COPY, KERNEL_COPY_BYTES_MAX,
-    KERNEL_COPY_IN_TURN, KERNEL_COPY_UNCACHED, LONG_BYTES, RATE_MAX_GBYTES_PER_S, RATE_WINDOW, REDUCE, RELAY,
-    SHORT_BYTES, UNCACHED_BYTES, rate_lines, slope, times_ns, value_of, without_ends,
+    KERNEL_COPY_FRESH, KERNEL_COPY_IN_TURN, KERNEL_COPY_ROUND, KERNEL_COPY_UNCACHED, LONG_BYTES,
+    RATE_MAX_GBYTES_PER_S, RATE_WINDOW, REDUCE, RELAY, RENDEZVOUS, SHORT_BYTES, UNCACHED_BYTES, long_slope,
+    rate_lines, slope, times_ns, value_of, without_ends,
 };
 pub use samples::{CHECKSUM, Figure, ONE_CORE, OVER_TCP, Sample, figures};
+pub use together::TogetherFit;
 
 /// The figures that a benchmark run by so many ranks has printed: lines `RESULT name bytes value unit`, each
 /// of which may follow a line `NEAR` with how near the CPUs were.
@@ -91,6 +96,10 @@ pub struct Fit {
     pub reduce_gbytes_per_s: f64,
     /// Until a rank that waits, polls once and lets the next one of its core run has done so, ns.
     pub yield_ns: f64,
+    /// What ranks do together.
+    pub together: TogetherFit,
+    /// Far memory; `None`: there is none, or it was not measured.
+    pub numa: Option<NumaFit>,
     /// TCP; `None`: it was not measured.
     pub sockets: Option<SocketFit>,
 }
@@ -100,21 +109,25 @@ pub struct Fit {
 pub struct KernelCopyFit {
     /// A call without its bytes, ns.
     pub call_ns: f64,
+    /// The library's software for a message that is copied so, beside the call, ns.
+    pub get_ns: f64,
     /// Copies of what is in the cache, GB/s.
     pub hot_gbytes_per_s: f64,
     /// Copies of what is not, GB/s.
     pub gbytes_per_s: f64,
     /// Copies of who goes through so many bytes, GB/s.
     pub rates: Vec<(u64, f64)>,
+    /// The same of what its owner has just written.
+    pub fresh: Vec<(u64, f64)>,
 }
 
 /// The costs that samples of two ranks show.
 ///
 /// A window of W short messages and its answer take W times the software of one side, and the rest of two
 /// latencies; a short message takes both sides' software and a cache line's way. From 256 B to 8 KiB a
-/// message is copied in, goes from core to core, and is copied out. What copies, the kernel's copies and
-/// reductions take is measured without messages. Two ranks that share a core take for a message the software
-/// of both, and in between the core goes from one to the other.
+/// message is copied in, goes from core to core, and is copied out. What copies, the kernel's copies
+/// and reductions take is measured without messages. Two ranks that share a core take for a message the
+/// software of both, and in between the core goes from one to the other.
 ///
 /// Where the line's way was measured by itself (`line_ns`), what a short message takes beside it and both
 /// sides' software is what a rank that polls takes to see it.
@@ -139,28 +152,32 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
     let hot_copy_gbytes_per_s = quickest(COPY)?;
     let mut copied = times_ns(samples, "pingpong_separate");
     copied.retain(|(bytes, _)| COPIED_BYTES.contains(bytes));
-    let slope = slope(&copied).context("pingpong_separate of 256 B to 8 KiB was not measured")?;
+    let slope = long_slope(&copied).context("pingpong_separate of 256 B to 8 KiB was not measured")?;
     let copy_gbytes_per_s = quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s);
     // Two copies beside the move; where these seem to take no time they are not what limits.
     let move_ns_per_byte = (slope - 2.0 / hot_copy_gbytes_per_s).max(1.0 / RATE_MAX_GBYTES_PER_S);
     let one_core_ns = 1e3 * value_of(samples, ONE_CORE, SHORT_BYTES)?;
+    let poll_ns = (rest_ns - core_to_core_ns).max(0.0);
     Ok(Fit {
         software_ns,
         core_to_core_ns,
-        poll_ns: (rest_ns - core_to_core_ns).max(0.0),
+        poll_ns,
         relay: without_ends(&times_ns(samples, RELAY)),
         hot_copy_gbytes_per_s,
         copy_gbytes_per_s,
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
-        kernel_copy: kernel_copy(samples),
+        kernel_copy: kernel_copy(samples, short_ns),
         reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: (one_core_ns - 2.0 * software_ns).max(1.0),
+        together: together::fit(samples, copy_gbytes_per_s, software_ns, core_to_core_ns + poll_ns),
+        numa: numa::fit(samples),
         sockets: over_tcp::sockets(samples, software_ns),
     })
 }
 
-/// The call from the shortest copy, the rates from the slopes of the others.
-fn kernel_copy(samples: &[Sample]) -> Option<KernelCopyFit> {
+/// The call from the shortest copy, the rates from the slopes of the others. A message that the kernel copies
+/// takes a short message's time besides, and the library's software for it.
+fn kernel_copy(samples: &[Sample], short_ns: f64) -> Option<KernelCopyFit> {
     let rate = |name: &str| {
         let times = times_ns(samples, name);
         let long: Vec<(u64, f64)> = times.into_iter().filter(|time| time.0 >= LONG_BYTES).collect();
@@ -169,15 +186,23 @@ fn kernel_copy(samples: &[Sample]) -> Option<KernelCopyFit> {
     let hot_gbytes_per_s = rate(KERNEL_COPY)?;
     let gbytes_per_s = rate(KERNEL_COPY_UNCACHED)?.min(hot_gbytes_per_s);
     let call_ns = 1e3 * value_of(samples, KERNEL_COPY, SHORT_BYTES).ok()?;
-    let in_turn = times_ns(samples, KERNEL_COPY_IN_TURN);
-    let from_bytes = in_turn.first().map_or(u64::MAX, |time| time.0);
-    let mut times = times_ns(samples, KERNEL_COPY);
-    times.retain(|time| (LONG_BYTES..from_bytes).contains(&time.0));
     let calls = |bytes: u64| bytes.div_ceil(KERNEL_COPY_BYTES_MAX) as f64;
     let rate = |(bytes, ns): (u64, f64)| (2 * bytes, bytes as f64 / (ns - calls(bytes) * call_ns).max(1.0));
-    let mut rates: Vec<(u64, f64)> = times.into_iter().chain(in_turn).map(rate).collect();
-    rates.push((UNCACHED_BYTES, gbytes_per_s));
-    Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s, rates })
+    let rates_of = |name| times_ns(samples, name).into_iter().map(rate).collect::<Vec<_>>();
+    let fresh = rates_of(KERNEL_COPY_FRESH);
+    let in_turn = rates_of(KERNEL_COPY_IN_TURN);
+    let mut rates = rates_of(KERNEL_COPY);
+    let from_bytes = in_turn.first().map_or(u64::MAX, |rate| rate.0);
+    rates.retain(|rate| (2 * LONG_BYTES..from_bytes).contains(&rate.0));
+    rates.extend(in_turn);
+    rates.extend(rates_of(KERNEL_COPY_ROUND));
+    let beyond_bytes = rates.last().map_or(0, |rate| 2 * rate.0);
+    rates.push((UNCACHED_BYTES.max(beyond_bytes), gbytes_per_s));
+    let get_ns = times_ns(samples, RENDEZVOUS).first().map_or(0.0, |&(bytes, ns)| {
+        ns - short_ns - call_ns - bytes as f64 / rates.first().map_or(hot_gbytes_per_s, |rate| rate.1)
+    });
+    let get_ns = get_ns.max(0.0);
+    Some(KernelCopyFit { call_ns, get_ns, hot_gbytes_per_s, gbytes_per_s, rates, fresh })
 }
 
 /// A network interface as the system describes it.
@@ -204,6 +229,8 @@ pub struct Facts {
     pub load: Option<f64>,
     /// CPUs.
     pub core_count: u32,
+    /// Sockets and NUMA nodes.
+    pub topology: Topology,
     /// The last cache, MiB, if known.
     pub cache_mib: Option<f64>,
     /// Interfaces that lead to other hosts.
@@ -232,17 +259,19 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
     let fastest_gbps = nics.iter().map(speed).max().map_or(0.0, |speed| f64::from(speed) / 1e3);
     let near =
         placement.map_or_else(String::new, |placement| format!("# While it was measured, {placement}.\n"));
+    let (sockets, cores_per_socket) = facts.topology.sockets(facts.core_count);
     let mut text = format!(
         "# Written by `ayatori calibrate`: {}\n{near}\
          # Measured: [host_models.node.software], core_to_core_ns, memory_gbytes_per_s (data from core to\n\
          # core), through shared memory; sockets of NICs over the loopback.\n\
-         # From the system: cores, cache, NICs.\n\
-         # Not measured: the network (the switch is assumed), what a NIC takes of the host, far NUMA nodes.\n\
+         # From the system: sockets, cores, NUMA nodes, cache, NICs.\n\
+         # Not measured: the network (the switch is assumed), what a NIC takes of the host.\n\
          name = \"{}\"\n\n\
          [switch_models.assumed]\nports = 48\nrate_gbps = {fastest_gbps}\ndialect = \"json\"\n\n\
-         [host_models.node]\ncores_per_socket = {}\n",
-        facts.circumstances, facts.name, facts.core_count
+         [host_models.node]\nsockets = {sockets}\ncores_per_socket = {cores_per_socket}\n",
+        facts.circumstances, facts.name
     );
+    text += &numa::lines(&facts.topology, fit.numa.as_ref());
     if let Some(mib) = facts.cache_mib {
         let _ = writeln!(text, "cache_mib = {mib}");
     }
@@ -258,6 +287,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
          reduce_gbytes_per_s = {:.3} # MPI_Reduce_local of doubles in the cache\n",
         fit.memory_gbytes_per_s, fit.reduce_gbytes_per_s
     );
+    text += &together::lines(&fit.together);
     text += &copies_text(facts, fit);
     for nic in &nics {
         let assumed = if nic.speed_mbit_per_s.is_none() { " # assumed: it does not say" } else { "" };
@@ -288,16 +318,20 @@ fn copies_text(facts: &Facts, fit: &Fit) -> String {
     }
     let _ = writeln!(text, "copy_gbytes_per_s = {:.3} # memcpy, not in the cache", fit.copy_gbytes_per_s);
     text += &rate_lines("relay_rate", "copied in by one core and out by another at once", &fit.relay);
-    if let Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s, rates }) = &fit.kernel_copy {
+    if let Some(KernelCopyFit { call_ns, get_ns, hot_gbytes_per_s, gbytes_per_s, rates, fresh }) =
+        &fit.kernel_copy
+    {
         let _ = write!(
             text,
             "kernel_copy_ns = {call_ns:.1} # process_vm_readv of 8 B\n\
+             get_ns = {get_ns:.1} # the rest of a message of 48 KiB\n\
              kernel_copy_gbytes_per_s = {gbytes_per_s:.3} # of 64 KiB to 1 MiB, not in the cache\n"
         );
         if facts.cache_mib.is_some() {
             let _ = writeln!(text, "hot_kernel_copy_gbytes_per_s = {hot_gbytes_per_s:.3} # in the cache");
         }
         text += &rate_lines("kernel_copy_rate", "process_vm_readv", rates);
+        text += &rate_lines("fresh_kernel_copy_rate", "of what the other has just written", fresh);
     }
     text
 }
@@ -496,10 +530,20 @@ mod tests {
                 call_ns: 900.0,
                 hot_gbytes_per_s: 10.0,
                 gbytes_per_s: 5.0,
+                get_ns: 300.0,
                 rates: vec![(128 << 10, 10.0), (2 << 20, 9.0), (UNCACHED_BYTES, 5.0)],
+                fresh: vec![(128 << 10, 6.0), (2 << 20, 6.0)],
             }),
             reduce_gbytes_per_s: 12.0,
             yield_ns: 400.0,
+            together: TogetherFit {
+                copy: vec![(128 << 10, 40.0), (8 << 20, 12.0), (UNCACHED_BYTES, 6.0)],
+                reduce_ns: 30.0,
+                reduce: vec![(128 << 10, 12.0), (8 << 20, 8.0)],
+                exchange_ns: 80.0,
+                yields: vec![(4, 600.0)],
+            },
+            numa: None,
             sockets: Some(socket_costs()),
         }
     }
@@ -513,6 +557,7 @@ mod tests {
             receive_ns: 800.0,
             receive_gbytes_per_s: 25.0,
             relay: vec![(128 << 10, 9.0), (2 << 20, 11.0), (8 << 20, 7.0)],
+            stream: vec![(4 << 20, 8.0), (32 << 20, 4.0)],
             library_ns: 150.0,
             checksum_gbytes_per_s: 30.0,
         }
@@ -530,6 +575,7 @@ mod tests {
             circumstances: "a test".into(),
             load: None,
             core_count: 4,
+            topology: Topology::default(),
             cache_mib: Some(32.0),
             interfaces: vec![interface("eth0", Some(25_000)), interface("eth1", None)],
         }
@@ -627,7 +673,7 @@ mod tests {
             once(KERNEL_COPY_UNCACHED, 64 << 10, 5.0),
             once(KERNEL_COPY_UNCACHED, 1 << 20, 5.0),
         ];
-        let found = kernel_copy(&samples).unwrap();
+        let found = kernel_copy(&samples, 300.0).unwrap();
         let expected =
             [kib(128, 12.0), kib(512, 12.0), kib(2048, 10.0), kib(8192, 8.0), (UNCACHED_BYTES, 5.0)];
         assert_eq!(found.rates.len(), expected.len(), "{found:?}");

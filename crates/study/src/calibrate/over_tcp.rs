@@ -17,6 +17,7 @@ use super::samples::{rate_lines, slope, times_ns, value_of, without_ends};
 const SEND: &str = "socket_send";
 const RELAY: &str = "socket_relay";
 const RATE: &str = "socket_rate";
+const STREAM: &str = "socket_stream";
 /// What the library sends for a message of 8 B, bytes.
 const FRAME_BYTES: u64 = 64;
 /// Sends of a raw window (`bench/sockets.c`).
@@ -43,6 +44,8 @@ pub struct SocketFit {
     pub receive_gbytes_per_s: f64,
     /// Sends and reads at once: rates of who goes through so many bytes, GB/s.
     pub relay: Vec<(u64, f64)>,
+    /// Long sends one right after another: rates of who goes through so many bytes, GB/s.
+    pub stream: Vec<(u64, f64)>,
     /// The library's software for a packet, beside what it takes in shared memory, ns.
     pub library_ns: f64,
     /// The library's sums, GB/s.
@@ -58,11 +61,11 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
     };
     let (sends, ways) = (whole(SEND), whole(RELAY));
     let short_ns = |times: &[(u64, f64)]| times.iter().find(|time| time.0 == FRAME_BYTES).map(|time| time.1);
-    let way_ns = short_ns(&ways)?;
-    let send_ns = short_ns(&sends)?.min(way_ns);
+    let send_ns = short_ns(&sends)?;
     let least = 1.0 / RATE_MAX_GBYTES_PER_S;
     let send_ns_per_byte = slope(&sends)?.max(least);
     let receive_ns_per_byte = (slope(&ways)? - send_ns_per_byte).max(least);
+    let way_ns = typical_ns(&ways, slope(&ways)?)?.max(send_ns);
     let mut long = times_ns(samples, RELAY);
     long.retain(|time| time.0 > SEGMENT_BYTES_MAX);
     let receive_ns = way_ns - send_ns;
@@ -84,9 +87,24 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
         receive_ns,
         receive_gbytes_per_s: 1.0 / receive_ns_per_byte,
         relay: without_ends(&long),
+        stream: long_streams(samples),
         library_ns: library_ns.max(0.0),
         checksum_gbytes_per_s: checksum.value.min(RATE_MAX_GBYTES_PER_S),
     })
+}
+
+/// What all of these lengths take beside their bytes: the median. From a page on the system does more than for
+/// a short one, and less again where a whole segment is full.
+fn typical_ns(times: &[(u64, f64)], ns_per_byte: f64) -> Option<f64> {
+    let mut rests: Vec<f64> = times.iter().map(|&(bytes, ns)| ns - bytes as f64 * ns_per_byte).collect();
+    rests.sort_unstable_by(f64::total_cmp);
+    rests.get(rests.len() / 2).copied()
+}
+
+/// A window's memory is gone through at either side.
+fn long_streams(samples: &[Sample]) -> Vec<(u64, f64)> {
+    let rate = |(bytes, ns): (u64, f64)| (2 * WINDOW as u64 * bytes, bytes as f64 / ns);
+    times_ns(samples, STREAM).into_iter().map(rate).collect()
 }
 
 /// The section of a NIC. `said_mbit_per_s`: its rate for the library, where that is not what it is.
@@ -102,7 +120,7 @@ pub(super) fn lines(fit: &SocketFit, said_mbit_per_s: Option<u32>) -> String {
          send_gbytes_per_s = {:.3} # sends of up to {} KiB while nobody reads\n\
          stream_ns = {:.1} # windows of {FRAME_BYTES} B\n\
          stream_gbytes_per_s = {:.3} # windows of up to 32 KiB\n\
-         receive_ns = {:.1} # the rest of {FRAME_BYTES} B one way\n\
+         receive_ns = {:.1} # the rest of up to 60 KiB one way beside their bytes\n\
          receive_gbytes_per_s = {:.3} # the rest of up to {} KiB one way\n\
          library_ns = {:.1} # windows of 8 B messages, less raw ones of {FRAME_BYTES} B\n\
          checksum_gbytes_per_s = {:.3}\n",
@@ -117,7 +135,8 @@ pub(super) fn lines(fit: &SocketFit, said_mbit_per_s: Option<u32>) -> String {
         fit.library_ns,
         fit.checksum_gbytes_per_s,
     );
-    text + &rate_lines("relay_rate", "sent by one core and read by another at once", &fit.relay)
+    text += &rate_lines("relay_rate", "sent by one core and read by another at once", &fit.relay);
+    text + &rate_lines("stream_rate", "long sends one right after another", &fit.stream)
 }
 
 /// Whether a parameter was fitted to this figure.

@@ -72,11 +72,15 @@ impl Sample {
 /// The benchmarks of copies within a process.
 pub(super) const COPY: &str = "copy";
 pub(super) const COPY_UNCACHED: &str = "copy_uncached";
-/// The benchmarks of the kernel's copies: again and again, of a message by both in turn, of what is in no
-/// cache.
+/// The benchmarks of the kernel's copies: again and again; of a message by both in turn, or by one after the
+/// other has written it; round more memory; of what is in no cache.
 pub(super) const KERNEL_COPY: &str = "kernel_copy";
 pub(super) const KERNEL_COPY_IN_TURN: &str = "kernel_copy_in_turn";
+pub(super) const KERNEL_COPY_FRESH: &str = "kernel_copy_fresh";
+pub(super) const KERNEL_COPY_ROUND: &str = "kernel_copy_round";
 pub(super) const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
+/// The benchmark of messages that their receiver has the kernel copy.
+pub(super) const RENDEZVOUS: &str = "rendezvous";
 /// The benchmark of copies by two cores at once.
 pub(super) const RELAY: &str = "relay";
 /// Who goes through so much finds nothing of it in a cache, bytes (`bench/bench.h`).
@@ -121,6 +125,22 @@ pub(super) fn slope(points: &[(u64, f64)]) -> Option<f64> {
     let mut slopes: Vec<f64> = pairs.map(|(a, b)| (b.1 - a.1) / (b.0 - a.0) as f64).collect();
     slopes.sort_unstable_by(f64::total_cmp);
     slopes.get(slopes.len() / 2).copied()
+}
+
+/// The same where each pair counts as much as it is apart: of a few points the close ones say least.
+pub(super) fn long_slope(points: &[(u64, f64)]) -> Option<f64> {
+    let pairs =
+        points.iter().enumerate().flat_map(|(index, a)| points[index + 1..].iter().map(move |b| (a, b)));
+    let mut slopes: Vec<(f64, u64)> =
+        pairs.map(|(a, b)| ((b.1 - a.1) / (b.0 - a.0) as f64, b.0 - a.0)).collect();
+    slopes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let mut left = slopes.iter().map(|slope| slope.1).sum::<u64>() / 2;
+    let is_median = |slope: &&(f64, u64)| {
+        let is_it = left <= slope.1;
+        left = left.saturating_sub(slope.1);
+        is_it
+    };
+    slopes.iter().find(is_median).map(|slope| slope.0)
 }
 
 pub(super) fn value_of(samples: &[Sample], name: &str, bytes: u64) -> anyhow::Result<f64> {
