@@ -435,6 +435,7 @@ pub fn cluster_config(
         note_host(host, &config, notes);
     }
     let core_count = host.socket_count * host.cores_per_socket_count;
+    config.schedule_core_count = Some(core_count);
     if host.software.yield_ps.is_some() {
         config.core_count = Some(core_count);
     } else if processes_per_host > core_count {

@@ -63,7 +63,7 @@ pub struct LinkReport {
 pub struct HostReport {
     /// The busiest rank.
     pub rank: u32,
-    /// Part of the time that it was in the library or computing, 0 to 1.
+    /// Part of the time of its cores that it was in the library or computing, 0 to 1.
     pub software_max: f64,
     /// Part of the time that it was computing.
     pub computing: f64,
@@ -78,8 +78,11 @@ pub struct HostReport {
 impl HostReport {
     /// Looks at a run of a cluster.
     pub fn of(report: &ClusterReport) -> HostReport {
-        let Usage { busy_ps, computing_ps, memory_busy_ps, .. } = &report.usage;
+        let Usage { computing_ps, core_counts, memory_busy_ps, .. } = &report.usage;
         let elapsed_ps = report.elapsed_ps.max(1) as f64;
+        let cores = |rank: usize| u64::from(core_counts.get(rank).copied().unwrap_or(1));
+        let busy_ps = report.usage.busy_ps.iter().enumerate().map(|(rank, ps)| ps / cores(rank));
+        let busy_ps: &Vec<u64> = &busy_ps.collect();
         let most = |values: &[u64]| {
             let most = (0..values.len()).max_by_key(|&index| (values[index], std::cmp::Reverse(index)));
             most.map_or((0, 0.0), |index| (index as u32, values[index] as f64 / elapsed_ps))
@@ -89,7 +92,9 @@ impl HostReport {
         HostReport {
             rank,
             software_max,
-            computing: computing_ps.get(rank as usize).copied().unwrap_or(0) as f64 / elapsed_ps,
+            computing: computing_ps.get(rank as usize).copied().unwrap_or(0) as f64
+                / cores(rank as usize) as f64
+                / elapsed_ps,
             software_mean: total_ps as f64 / elapsed_ps / busy_ps.len().max(1) as f64,
             host,
             memory_max,

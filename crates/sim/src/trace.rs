@@ -76,11 +76,19 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bar(u32);
 
+/// Tracks of cores but the first have the core above the rank.
+const CORE_SHIFT: u32 = 24;
+
+fn track_of(rank: u32, core: usize) -> u32 {
+    (core as u32) << CORE_SHIFT | rank
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Slice {
     start_ps: u64,
     end_ps: u64,
-    rank: u32,
+    /// See [`track_of`].
+    track: u32,
     activity: Activity,
 }
 
@@ -109,6 +117,8 @@ pub struct Trace {
     slices: Vec<Slice>,
     /// The last slice of each rank: what follows it at once makes it longer.
     last_slice: Vec<u32>,
+    /// Likewise of their further cores, by track.
+    last_slice_of_core: BTreeMap<u32, u32>,
     operations: Vec<OperationBar>,
     bars: Vec<MessageBar>,
     /// Index into `bars` of the message with each handle.
@@ -123,6 +133,7 @@ impl Default for Trace {
     fn default() -> Trace {
         Trace {
             slices: Vec::new(),
+            last_slice_of_core: BTreeMap::new(),
             last_slice: Vec::new(),
             operations: Vec::new(),
             bars: Vec::new(),
@@ -185,8 +196,14 @@ impl Trace {
         }
     }
 
-    /// A rank is busy.
-    pub fn on_activity(&mut self, rank: u32, activity: Activity, start_ps: u64, end_ps: u64) {
+    /// A core of a rank is busy.
+    pub fn on_activity(
+        &mut self,
+        (rank, core): (u32, usize),
+        activity: Activity,
+        start_ps: u64,
+        end_ps: u64,
+    ) {
         if start_ps == end_ps {
             return;
         }
@@ -194,13 +211,17 @@ impl Trace {
             self.last_slice.resize(rank as usize + 1, u32::MAX);
         }
         let is_full = self.slices.len() == RECORD_COUNT_MAX;
-        let last = &mut self.last_slice[rank as usize];
+        let track = track_of(rank, core);
+        let last = match core {
+            0 => &mut self.last_slice[rank as usize],
+            _ => self.last_slice_of_core.entry(track).or_insert(u32::MAX),
+        };
         match self.slices.get_mut(*last as usize) {
             Some(slice) if slice.end_ps == start_ps && slice.activity == activity => slice.end_ps = end_ps,
             _ if is_full => self.lost_count += 1,
             _ => {
                 *last = self.slices.len() as u32;
-                self.slices.push(Slice { start_ps, end_ps, rank, activity });
+                self.slices.push(Slice { start_ps, end_ps, track, activity });
             }
         }
     }
@@ -281,7 +302,11 @@ impl Trace {
         for rank in 0..self.last_slice.len() as u32 {
             writeln!(out, ",{}", named(3, Some(rank), &format!("rank {rank}")))?;
         }
-        for Slice { start_ps, end_ps, rank, activity } in &self.slices {
+        for &track in self.last_slice_of_core.keys() {
+            let (rank, core) = (track & ((1 << CORE_SHIFT) - 1), track >> CORE_SHIFT);
+            writeln!(out, ",{}", named(3, Some(track), &format!("rank {rank} core {core}")))?;
+        }
+        for Slice { start_ps, end_ps, track, activity } in &self.slices {
             let name = match activity {
                 Activity::Library => "library",
                 Activity::Computing => "computing",
@@ -289,7 +314,7 @@ impl Trace {
             let (start, length) = (micros(*start_ps), micros(end_ps - start_ps));
             writeln!(
                 out,
-                ",{{\"ph\":\"X\",\"pid\":3,\"tid\":{rank},\"name\":\"{name}\",\"ts\":{start},\"dur\":{length}}}"
+                ",{{\"ph\":\"X\",\"pid\":3,\"tid\":{track},\"name\":\"{name}\",\"ts\":{start},\"dur\":{length}}}"
             )?;
         }
         let ended = self.operations.iter().enumerate().filter(|(_, bar)| bar.end_ps != u64::MAX);

@@ -11,6 +11,7 @@ use ayatori_core::coll::shared_memory::Occupancy;
 use ayatori_core::device::{Pacing, RailBroken, RailCapabilities, RemoteKey, RemoteRegion, Token, profiles};
 
 use super::cores::Cores;
+use super::cpus::Cpus;
 use super::pipeline::{Hardware, SEGMENT};
 use super::shared::NEAR_BYTES_MAX;
 use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage, software};
@@ -76,6 +77,8 @@ pub(super) struct Access {
     pub(super) local: Buffer,
     pub(super) remote: RemoteRegion,
     pub(super) token: Token,
+    /// The CPU of its process that it was begun on.
+    pub(super) cpu: usize,
 }
 
 #[derive(Debug)]
@@ -133,16 +136,19 @@ impl Flight {
 #[derive(Debug)]
 pub(super) enum Arrived {
     Packet(u32),
-    Completion(Token, Result<(), RailBroken>),
+    /// The end of a put or get that was begun on this CPU.
+    Completion(Token, Result<(), RailBroken>, usize),
     RailDown(u8, u32),
     RailUp(u8, u32),
 }
 
 /// Registered memory. A key names place and serial number, so a key that is over names nothing.
 #[derive(Debug, Clone, Copy)]
-struct Registration {
+pub(super) struct Registration {
     buffer: Buffer,
-    serial: u64,
+    pub(super) serial: u64,
+    /// The NIC that is to write it.
+    pub(super) nic: Option<u8>,
 }
 
 /// A process' side of the fabric.
@@ -153,6 +159,8 @@ pub(super) struct RankState {
     /// How long it was busy in all, and for how much of that it computed.
     busy_ps: u64,
     computing_ps: u64,
+    /// Cores that it had at most; 0: one.
+    pub(super) core_count: u32,
     /// In the operating system: calls, interrupts, switches.
     kernel_ps: u64,
     /// What the workload goes through from one use of a buffer to the next.
@@ -171,7 +179,7 @@ pub(super) struct RankState {
     /// Whether it stands in the line of the runnable, or a timer will put it there.
     woken: bool,
     /// The earliest time for which a timer is set, at which it wants to be called.
-    due_ps: Option<u64>,
+    pub(super) due_ps: Option<u64>,
 }
 
 /// Packets of one process for one rail.
@@ -193,13 +201,15 @@ pub(super) struct Fabric {
     pub(super) rails: Vec<RailCapabilities>,
     pub(super) states: Vec<RankState>,
     pub(super) cores: Cores,
+    /// Of processes that have several, or messages that name a NIC.
+    pub(super) cpus: Vec<Option<Box<Cpus>>>,
     /// By process, then rail.
     outboxes: Vec<Outbox>,
     /// When each host's memory is done with what it has begun, and how long it was busy in all.
     pub(super) memory_free_ps: Vec<u64>,
     pub(super) memory_busy_ps: Vec<u64>,
     pub(super) flights: Slab<Flight>,
-    registered: Slab<Option<Registration>>,
+    pub(super) registered: Slab<Option<Registration>>,
     registered_count: usize,
     /// Registrations so far.
     serial: u64,
@@ -292,6 +302,7 @@ impl Fabric {
             epochs: BTreeMap::new(),
             runnable: VecDeque::new(),
             cores,
+            cpus: Vec::new(),
             hardware: Hardware::new(&config, host_count),
             gaps: BTreeMap::new(),
             rails,
@@ -391,8 +402,12 @@ impl Fabric {
         let state = &mut self.states[rank as usize];
         state.busy_ps += end_ps.saturating_sub(start_ps);
         state.clock_ps = end_ps;
+        if activity == Activity::Library {
+            self.on_library(rank, end_ps);
+        }
+        let core = self.current_cpu(rank);
         if let Some(trace) = self.network.probe_mut() {
-            trace.on_activity(rank, activity, start_ps, end_ps);
+            trace.on_activity((rank, core), activity, start_ps, end_ps);
         }
     }
 
@@ -401,6 +416,7 @@ impl Fabric {
         Usage {
             busy_ps: self.states.iter().map(|state| state.busy_ps).collect(),
             computing_ps: self.states.iter().map(|state| state.computing_ps).collect(),
+            core_counts: self.states.iter().map(|state| state.core_count.max(1)).collect(),
             kernel_ps: self.states.iter().map(|state| state.kernel_ps).collect(),
             units: self.hardware.as_ref().map(Hardware::usage).unwrap_or_default(),
             memory_busy_ps: self.memory_busy_ps.clone(),
@@ -447,7 +463,11 @@ impl Fabric {
 
     pub(super) fn take_arrived(&mut self, rank: u32) -> Option<Arrived> {
         loop {
-            match self.states[rank as usize].inbox.pop_front()? {
+            let arrived = match self.has_cpus(rank) {
+                true => self.take_for_cpu(rank)?,
+                false => self.states[rank as usize].inbox.pop_front()?,
+            };
+            match arrived {
                 Arrived::Packet(handle) if self.is_stale(handle) => self.forget(handle),
                 arrived => return Some(arrived),
             }
@@ -482,6 +502,7 @@ impl Fabric {
                     continue;
                 }
                 self.states[rank as usize].woken = false;
+                self.begin_step(rank);
                 return Ok(Some(rank));
             }
             match self.network.advance()? {
@@ -502,6 +523,7 @@ impl Fabric {
                         ARRIVE => self.arrive(index),
                         STAGE => self.on_stage_done(index),
                         FREE => self.on_unit_free(index),
+                        _ if self.has_cpus(index) => self.on_call(index),
                         _ => {
                             self.states[index as usize].due_ps = None;
                             self.notify(index);
@@ -514,16 +536,33 @@ impl Fabric {
 
     /// A process wants to be called at a time.
     pub(super) fn wake_at(&mut self, rank: u32, time_ps: u64) {
+        if self.has_cpus(rank) {
+            return self.call_when_free(rank, time_ps.max(self.network.now_ps() + 1));
+        }
         let time_ps = time_ps.max(self.clock_ps(rank) + 1);
         let state = &mut self.states[rank as usize];
         if state.due_ps.is_none_or(|due_ps| time_ps < due_ps) {
             state.due_ps = Some(time_ps);
-            self.network.set_timer(time_ps, DUE << KIND_BITS | rank);
+            self.set_due_timer(rank, time_ps);
+        }
+    }
+
+    pub(super) fn set_due_timer(&mut self, rank: u32, time_ps: u64) {
+        self.network.set_timer(time_ps, DUE << KIND_BITS | rank);
+    }
+
+    /// A process stands in the line of the runnable from now on.
+    pub(super) fn make_runnable(&mut self, rank: u32) {
+        if !std::mem::replace(&mut self.states[rank as usize].woken, true) {
+            self.runnable.push_back(rank);
         }
     }
 
     /// A process has something to look at, once its clock allows.
-    fn notify(&mut self, rank: u32) {
+    pub(super) fn notify(&mut self, rank: u32) {
+        if self.has_cpus(rank) {
+            return self.call_when_free(rank, 0);
+        }
         let state = &mut self.states[rank as usize];
         if std::mem::replace(&mut state.woken, true) {
             return;
@@ -683,11 +722,11 @@ impl Fabric {
                 }
                 self.flights.remove(handle);
                 let result = memory.map(|_| ()).ok_or(RailBroken);
-                self.hand_over(to, Arrived::Completion(access.token, result));
+                self.hand_over(to, Arrived::Completion(access.token, result, access.cpu));
             }
             Cargo::PutDone(access, result) => {
                 self.flights.remove(handle);
-                self.hand_over(to, Arrived::Completion(access.token, result));
+                self.hand_over(to, Arrived::Completion(access.token, result, access.cpu));
             }
         }
     }
@@ -712,9 +751,15 @@ impl Fabric {
         if matches!(arrived, Arrived::Packet(handle) if self.has_sockets(self.flights[handle].rail)) {
             poll_ps = 0;
         }
-        let state = &mut self.states[rank as usize];
-        state.inbox.push_back(arrived);
+        if self.cores.occupancy().is_oversubscribed() {
+            poll_ps = 0;
+        }
+        self.states[rank as usize].inbox.push_back(arrived);
+        if self.has_cpus(rank) {
+            return self.wake_cpu(rank, [poll_ps, wake_ps]);
+        }
         // One that is busy looks by itself when it is done.
+        let state = &self.states[rank as usize];
         let sleeps = !state.woken && state.clock_ps <= self.network.now_ps();
         if sleeps {
             self.spend(rank, poll_ps);
@@ -742,7 +787,7 @@ impl Fabric {
     pub(super) fn register(&mut self, buffer: Buffer) -> RemoteKey {
         self.registered_count += 1;
         self.serial += 1;
-        let handle = self.registered.insert(Some(Registration { buffer, serial: self.serial }));
+        let handle = self.registered.insert(Some(Registration { buffer, serial: self.serial, nic: None }));
         RemoteKey { words: [handle.into(), self.serial] }
     }
 

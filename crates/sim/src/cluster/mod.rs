@@ -31,6 +31,7 @@
 
 mod collective;
 mod cores;
+mod cpus;
 mod fabric;
 mod mpi;
 mod nic;
@@ -112,6 +113,8 @@ pub struct Config {
     pub process_count: Option<u32>,
     /// Cores of a host, which its processes share if they are more; `None`: one for each process.
     pub core_count: Option<u32>,
+    /// Cores of a host for the CPUs that its processes' GOAL schedules name; `None`: as many as they name.
+    pub schedule_core_count: Option<u32>,
     /// Software time to send a packet or start a transfer, ps.
     pub send_ps: u64,
     /// Software time to take in a packet or a completion, ps.
@@ -171,6 +174,7 @@ impl Default for Config {
             processes_per_host: 1,
             process_count: None,
             core_count: None,
+            schedule_core_count: None,
             send_ps: 150_000,
             receive_ps: 150_000,
             copy_bytes_per_s: 10_000_000_000,
@@ -216,6 +220,8 @@ pub struct Usage {
     pub busy_ps: Vec<u64>,
     /// By rank: computing.
     pub computing_ps: Vec<u64>,
+    /// By rank: how many cores it was at most busy on at a time.
+    pub core_counts: Vec<u32>,
     /// By rank: in the operating system, for the library.
     pub kernel_ps: Vec<u64>,
     /// By host: its memory, with messages within the host.
@@ -541,7 +547,7 @@ impl Run {
         loop {
             // Links over several NICs acknowledge and measure: they want the time.
             if process.wants_time() {
-                process.handle_timeout(Instant(fabric.clock_ps(rank)));
+                process.handle_timeout(Instant(fabric.library_clock_ps(rank)));
             }
             if !process.progress(&mut Nic { fabric, me: rank }) {
                 break;
@@ -549,6 +555,9 @@ impl Run {
         }
         if let Some(due) = process.poll_timeout() {
             fabric.wake_at(rank, due.0);
+        }
+        if fabric.has_cpus(rank) {
+            fabric.call_for_inbox(rank);
         }
         if *direct == DirectReceive::Waiting && process.poll_direct() {
             *direct = DirectReceive::Over(*process.direct_completion());

@@ -32,6 +32,16 @@ pub struct Request {
     data: Option<Data>,
 }
 
+impl Request {
+    /// Its identity, if it goes on.
+    pub(crate) fn id(&self) -> Option<RequestId> {
+        match self.posted {
+            Posted::Pending(id) => Some(id),
+            Posted::Done(_) => None,
+        }
+    }
+}
+
 /// The data of a message: its memory, larger than needed, and how much of it is used.
 #[derive(Debug)]
 struct Data {

@@ -7,10 +7,9 @@ use ayatori_core::device::{
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Instant;
-use ayatori_core::wire::trunk::{self, Body, TrunkHeader};
-use ayatori_core::wire::{self, Header};
 
 use super::NicUse;
+use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
 use super::sockets::FETCHED_BEHIND_BYTES;
 
@@ -80,13 +79,7 @@ impl Nic<'_> {
 
 /// Whether a packet is a message, or announces one: it is matched with a receive.
 fn brings_envelope(header: &[u8]) -> bool {
-    let of_stream = match trunk::parse(header) {
-        Ok((TrunkHeader { body: Body::Stream, .. }, length)) => &header[length..],
-        Ok(_) => return false,
-        Err(_) => header,
-    };
-    let message = wire::parse(of_stream).map(|(_, message, _)| message);
-    matches!(message, Ok(Header::Eager(_) | Header::EagerSync(..) | Header::Rts { .. }))
+    matches!(About::of(header), About::Message(_))
 }
 
 impl Device for Nic<'_> {
@@ -110,9 +103,13 @@ impl Device for Nic<'_> {
     }
 
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
-        if !self.fabric.connect(self.me, to.0, rail.0) || self.fabric.is_full(self.me, rail.0) {
+        if self.fabric.refuses_packet(self.me, to.0, rail.0, header)
+            || !self.fabric.connect(self.me, to.0, rail.0)
+            || self.fabric.is_full(self.me, rail.0)
+        {
             return Err(Full);
         }
+        self.fabric.note_sent(self.me, to.0, header);
         let payload_bytes = payload_len(&payload);
         let pieces = self.begin_pieces(rail, payload_bytes);
         let mut bytes = header.to_vec();
@@ -144,7 +141,7 @@ impl Device for Nic<'_> {
         let software = self.fabric.config.software;
         let mut cost_ps = self.fabric.config.receive_ps;
         let event = match arrived {
-            Arrived::Completion(token, result) => Event::Completion(token, result),
+            Arrived::Completion(token, result, _) => Event::Completion(token, result),
             // The process is told of it by the way: no call of the system, no packet.
             Arrived::RailDown(rail, peer) => return Some(Event::RailDown(Rail(rail), ProcessId(peer))),
             Arrived::RailUp(rail, peer) => return Some(Event::RailUp(Rail(rail), ProcessId(peer))),
@@ -205,7 +202,10 @@ impl Device for Nic<'_> {
         self.fabric.config.software.kernel_copy.map(|_| Instant(self.fabric.clock_ps(self.me)))
     }
 
-    fn register(&mut self, _rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
+    fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
+        if self.fabric.refuses_to_register(self.me, rail.0) {
+            return None;
+        }
         let cost_ps = self.fabric.config.software.registration_ps(buffer.len() as u64);
         self.fabric.spend_in_kernel(self.me, cost_ps);
         Some(self.fabric.register(buffer))
@@ -223,7 +223,11 @@ impl Device for Nic<'_> {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
-        Ok(self.start_access(rail, to, Access { local, remote, token }, true))
+        if self.fabric.refuses_to_put(rail.0, remote.key) {
+            return Ok(Submitted::Refused);
+        }
+        let cpu = self.fabric.current_cpu(self.me);
+        Ok(self.start_access(rail, to, Access { local, remote, token, cpu }, true))
     }
 
     fn get(
@@ -234,7 +238,8 @@ impl Device for Nic<'_> {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
-        Ok(self.start_access(rail, from, Access { local, remote, token }, false))
+        let cpu = self.fabric.current_cpu(self.me);
+        Ok(self.start_access(rail, from, Access { local, remote, token, cpu }, false))
     }
 
     fn set_gap(&mut self, _rail: Rail, peer: ProcessId, gap: Gap) {

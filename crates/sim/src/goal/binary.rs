@@ -8,7 +8,8 @@
 //!            u8 NIC | u32 dependents | u32 where in the appendix | u32 start-dependents | u32 where in the appendix
 //! ```
 //!
-//! Dependents are the nodes that wait for this one. Any peer and any tag are `0xFFFF_FFFF`.
+//! Dependents are the nodes that wait for this one. Any peer and any tag are `0xFFFF_FFFF`. Nodes always have a
+//! NIC: where none is above 0 and the head says so, messages name none.
 
 use super::text::RANK_COUNT_MAX;
 use super::{Kind, Operation, Problem, Schedule, dependents};
@@ -53,7 +54,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Schedule, Problem> {
     let base = &bytes[size_of::<u64>()..];
     let mut head = Reader { bytes: base, at: 0, what: "the head".into() };
     let rank_count = head.u32()?;
-    let _ = (head.u8()?, head.u8()?);
+    let _highest_cpu = head.u8()?;
+    let names_nics = head.u8()? > 0;
     if u64::from(rank_count) > RANK_COUNT_MAX || base.len() < 16 * rank_count as usize {
         return Err((None, format!("{rank_count} ranks in {} B cannot be", bytes.len())));
     }
@@ -63,12 +65,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<Schedule, Problem> {
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let own = range.and_then(|(start, end)| base.get(start..end));
         let own = own.ok_or((None, format!("rank {rank} lies at {start} to {end}, outside of the file")))?;
-        ranks.push(read_rank(own, rank)?);
+        ranks.push(read_rank(own, rank, names_nics)?);
     }
-    Ok(Schedule { ranks })
+    Ok(Schedule { ranks, ..Schedule::default() })
 }
 
-fn read_rank(bytes: &[u8], rank: u32) -> Result<Vec<Operation>, Problem> {
+fn read_rank(bytes: &[u8], rank: u32, names_nics: bool) -> Result<Vec<Operation>, Problem> {
     let mut reader = Reader { bytes, at: 0, what: format!("rank {rank}") };
     let (node_count, root_count) = (reader.u32()? as usize, reader.u32()? as usize);
     let first = reader.at + root_count.saturating_mul(size_of::<u32>());
@@ -85,6 +87,8 @@ fn read_rank(bytes: &[u8], rank: u32) -> Result<Vec<Operation>, Problem> {
         let (kind, peer, size, tag) = (reader.u8()?, reader.u32()?, reader.u64()?, reader.u32()?);
         let (cpu, nic) = (reader.u8()?, reader.u8()?);
         let some = |value: u32| (value != ANY).then_some(value);
+        let is_message = kind != 3;
+        let nic = (is_message && (names_nics || nic > 0)).then_some(nic);
         let kind = match kind {
             1 => Kind::Send { bytes: size, to: peer, tag },
             2 => Kind::Receive { bytes: size, from: some(peer), tag: some(tag) },
@@ -128,7 +132,8 @@ pub(super) fn write(schedule: &Schedule) -> Vec<u8> {
     let mut out = MAGIC.to_le_bytes().to_vec();
     out.extend((rank_count as u32).to_le_bytes());
     out.push(all().map(|operation| operation.cpu).max().unwrap_or(0));
-    out.push(all().map(|operation| operation.nic).max().unwrap_or(0));
+    // At least 1 if any is named: NIC 0 alone would read as none.
+    out.push(all().filter_map(|operation| operation.nic).max().map_or(0, |highest| highest.max(1)));
     let mut start = 6 + 16 * rank_count as u64;
     let ranks: Vec<Vec<u8>> = schedule.ranks.iter().map(|operations| write_rank(operations)).collect();
     for rank in &ranks {
@@ -161,7 +166,7 @@ fn write_rank(operations: &[Operation]) -> Vec<u8> {
         out.extend(peer.to_le_bytes());
         out.extend(size.to_le_bytes());
         out.extend(tag.to_le_bytes());
-        out.extend([operation.cpu, operation.nic]);
+        out.extend([operation.cpu, operation.nic.unwrap_or(0)]);
         for list in dependents {
             word(&mut out, list.len());
             word(&mut out, appendix.len() / size_of::<u32>());

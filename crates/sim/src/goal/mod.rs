@@ -8,7 +8,7 @@
 //! num_ranks 2
 //! rank 0 {
 //! l1: calc 1000                     nanoseconds
-//! l2: send 4096b to 1 tag 7 cpu 0
+//! l2: send 4096b to 1 tag 7 cpu 0 nic 1
 //! l2 requires l1                    starts after l1 ends; `irequires`: after it has started
 //! }
 //! rank 1 {
@@ -16,34 +16,53 @@
 //! }
 //! ```
 //!
-//! The binary form is described in `binary`. Which CPU and NIC an operation names is kept and not simulated:
-//! a rank here is one process with one clock, and rails are the library's choice.
+//! The binary form is described in `binary`. A rank has as many *streams* as its operations name CPUs. Those of
+//! one stream run one after the other, in the order of the file among those that are ready; streams run side
+//! by side, as far as there are cores (`run`). A message by `nic K` takes that NIC of its sender's host, and
+//! arrives at the one of the same number; without it the library chooses.
 
 mod binary;
 mod run;
 mod text;
 
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
 pub use run::run_rank;
 
 /// Work of all ranks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Schedule {
     /// By rank.
     pub ranks: Vec<Vec<Operation>>,
+    /// Where it was read.
+    file: String,
+    /// The lines of the operations, by rank; nothing in binary files.
+    lines: Vec<Vec<u32>>,
+    /// See [`Schedule::streams`].
+    streams: OnceCell<Vec<Vec<u8>>>,
 }
+
+/// What is done is compared, not where it is written.
+impl PartialEq for Schedule {
+    fn eq(&self, other: &Schedule) -> bool {
+        self.ranks == other.ranks
+    }
+}
+
+impl Eq for Schedule {}
 
 /// An operation of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// What is done.
     pub kind: Kind,
-    /// The processor that it names.
+    /// The processor that it runs on.
     pub cpu: u8,
-    /// The NIC that it names.
-    pub nic: u8,
+    /// The NIC that a message is to take; `None`: the library chooses.
+    pub nic: Option<u8>,
     /// Operations of the same rank that must have ended.
     pub requires: Vec<u32>,
     /// Operations of the same rank that must have started.
@@ -100,6 +119,9 @@ impl fmt::Display for GoalError {
 
 impl std::error::Error for GoalError {}
 
+/// By sender and tag: the NICs that messages name.
+type NicsOfSends = BTreeMap<(u32, u32), BTreeSet<Option<u8>>>;
+
 /// A place and what is wrong there.
 type Problem = (Option<usize>, String);
 
@@ -134,7 +156,8 @@ impl Schedule {
             }
         };
         let in_file = |(line, what)| GoalError { file: file.into(), line, what };
-        let schedule = read.map_err(in_file)?;
+        let mut schedule = read.map_err(in_file)?;
+        schedule.file = file.into();
         schedule.check().map_err(|what| in_file((None, what)))?;
         Ok(schedule)
     }
@@ -144,9 +167,91 @@ impl Schedule {
         text::write(self)
     }
 
-    /// In binary form.
+    /// In binary form. It has no word for a message without NIC: where others name one, such a message names
+    /// NIC 0 then, as in LogGOPSim.
     pub fn to_binary(&self) -> Vec<u8> {
         binary::write(self)
+    }
+
+    /// The CPUs that each rank names, lowest first: at least one, but for ranks that do nothing.
+    pub(crate) fn streams(&self) -> &[Vec<u8>] {
+        let of_rank = |operations: &Vec<Operation>| {
+            let cpus: BTreeSet<u8> = operations.iter().map(|operation| operation.cpu).collect();
+            cpus.into_iter().collect()
+        };
+        self.streams.get_or_init(|| self.ranks.iter().map(of_rank).collect())
+    }
+
+    /// Whether hosts with so many NICs have all that messages name.
+    ///
+    /// # Errors
+    /// Names the first operation whose NIC there is not.
+    pub fn check_nics(&self, nic_count: usize) -> Result<(), GoalError> {
+        for (rank, operations) in self.ranks.iter().enumerate() {
+            let wrong =
+                |operation: &Operation| operation.nic.is_some_and(|nic| usize::from(nic) >= nic_count);
+            let Some(index) = operations.iter().position(wrong) else { continue };
+            let nic = operations[index].nic.unwrap_or_default();
+            let line = self.lines.get(rank).and_then(|lines| lines.get(index)).map(|&line| line as usize);
+            let place = if line.is_some() { String::new() } else { format!(", operation {index}") };
+            let those = match nic_count {
+                0 => "hosts have none".into(),
+                1 => "hosts have 1, nic 0".into(),
+                _ => format!("hosts have {nic_count}, nic 0 to {}", nic_count - 1),
+            };
+            let what = format!("rank {rank}{place}: there is no nic {nic}: {those}");
+            return Err(GoalError { file: self.file.clone(), line, what });
+        }
+        Ok(())
+    }
+
+    /// What is simulated otherwise than a schedule says, with so many ranks on each host.
+    pub(crate) fn notes(&self, ranks_per_host: u32) -> Vec<String> {
+        let host_of = |rank: u32| rank / ranks_per_host.max(1);
+        // By receiver, then sender and tag: the NICs that messages leave by.
+        let mut sent: Vec<NicsOfSends> = vec![NicsOfSends::new(); self.ranks.len()];
+        let (mut within_count, mut other_count) = (0, 0);
+        for (rank, operation) in self.all() {
+            let Kind::Send { to, tag, .. } = operation.kind else { continue };
+            if host_of(rank) != host_of(to) {
+                sent[to as usize].entry((rank, tag)).or_default().insert(operation.nic);
+            } else if operation.nic.is_some() {
+                within_count += 1;
+            }
+        }
+        for (rank, operation) in self.all() {
+            let (Kind::Receive { from, tag, .. }, Some(_)) = (operation.kind, operation.nic) else {
+                continue;
+            };
+            let differs = |nics: &BTreeSet<Option<u8>>| nics.iter().any(|&nic| nic != operation.nic);
+            let for_it = &sent[rank as usize];
+            let is_other = match (from, tag) {
+                (Some(from), Some(tag)) => for_it.get(&(from, tag)).is_some_and(differs),
+                _ => for_it.iter().any(|(&(sender, sent_tag), nics)| {
+                    from.is_none_or(|from| from == sender)
+                        && tag.is_none_or(|tag| tag == sent_tag)
+                        && differs(nics)
+                }),
+            };
+            other_count += usize::from(is_other);
+        }
+        let mut notes = Vec::new();
+        if within_count > 0 {
+            notes.push(format!(
+                "{within_count} sends within a host name a NIC: their messages go through the host's memory"
+            ));
+        }
+        if other_count > 0 {
+            notes.push(format!(
+                "{other_count} receives name another NIC than their messages may leave by: a message arrives \
+                 at the NIC of the number that it leaves by"
+            ));
+        }
+        notes
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, &Operation)> {
+        self.ranks.iter().enumerate().flat_map(|(rank, all)| all.iter().map(move |one| (rank as u32, one)))
     }
 
     /// What the forms have no place for, but would never end: ranks that are none, and circles.

@@ -8,17 +8,21 @@ use super::{Kind, Operation, Problem, Schedule};
 /// More ranks than any file has: a number beyond is a mistake, not a reason to take memory.
 pub(super) const RANK_COUNT_MAX: u64 = 1 << 24;
 
+/// A rank's operations and their lines.
+type Operations = (Vec<Operation>, Vec<u32>);
+
 /// A rank's block being read.
 #[derive(Default)]
 struct Block {
     operations: Vec<Operation>,
+    lines: Vec<u32>,
     labels: HashMap<String, u32>,
     /// Line, who, on whom, whether on its start: labels may come later.
     wishes: Vec<(usize, String, String, bool)>,
 }
 
 pub(super) fn read(text: &str) -> Result<Schedule, Problem> {
-    let mut ranks: Option<Vec<Option<Vec<Operation>>>> = None;
+    let mut ranks: Option<Vec<Option<Operations>>> = None;
     let mut open: Option<(usize, Block)> = None;
     let mut in_comment = false;
     let mut last_line = 0;
@@ -71,7 +75,8 @@ pub(super) fn read(text: &str) -> Result<Schedule, Problem> {
         return Err((Some(last_line), "a comment is not closed by '*/'".into()));
     }
     let ranks = ranks.ok_or((Some(last_line.max(1)), "no 'num_ranks N'".to_string()))?;
-    Ok(Schedule { ranks: ranks.into_iter().map(Option::unwrap_or_default).collect() })
+    let (ranks, lines) = ranks.into_iter().map(Option::unwrap_or_default).unzip();
+    Ok(Schedule { ranks, lines, ..Schedule::default() })
 }
 
 fn without_comments(raw: &str, in_comment: &mut bool) -> String {
@@ -123,6 +128,7 @@ impl Block {
         let operation = operation(words, rank_count)?;
         let index = self.operations.len() as u32;
         self.operations.push(operation);
+        self.lines.push(u32::try_from(line).unwrap_or(u32::MAX));
         if let Some(label) = label {
             if !is_label(label) {
                 return Err(format!("'{label}' is no label: a letter, then letters, digits and '_'"));
@@ -134,7 +140,7 @@ impl Block {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<Operation>, Problem> {
+    fn finish(mut self) -> Result<Operations, Problem> {
         for (line, who, on, start) in self.wishes {
             let index = |label: &String| {
                 self.labels
@@ -146,7 +152,7 @@ impl Block {
             let operation = &mut self.operations[who as usize];
             if start { operation.requires_start.push(on) } else { operation.requires.push(on) }
         }
-        Ok(self.operations)
+        Ok((self.operations, self.lines))
     }
 }
 
@@ -183,7 +189,7 @@ fn operation(words: &[&str], rank_count: u64) -> Result<Operation, String> {
     if let Kind::Receive { tag, .. } = &mut kind {
         *tag = Some(0);
     }
-    let (mut cpu, mut nic) = (0, 0);
+    let (mut cpu, mut nic) = (0, None);
     let mut options = options.iter();
     while let Some(&name) = options.next() {
         let value = *options.next().ok_or(format!("'{name}' without a value"))?;
@@ -196,7 +202,7 @@ fn operation(words: &[&str], rank_count: u64) -> Result<Operation, String> {
             ("tag", Kind::Receive { tag, .. }) => *tag = Some(tag_of(value)?),
             ("tag", Kind::Send { tag, .. }) => *tag = tag_of(value)?,
             ("cpu", _) => cpu = byte("cpu")?,
-            ("nic", Kind::Send { .. } | Kind::Receive { .. }) => nic = byte("nic")?,
+            ("nic", Kind::Send { .. } | Kind::Receive { .. }) => nic = Some(byte("nic")?),
             _ => return Err(format!("'{name}' does not belong here: tag, cpu or nic")),
         }
     }
@@ -217,13 +223,14 @@ pub(super) fn write(schedule: &Schedule) -> String {
     for (rank, operations) in schedule.ranks.iter().enumerate() {
         let _ = writeln!(out, "\nrank {rank} {{");
         for (index, Operation { kind, cpu, nic, .. }) in operations.iter().enumerate() {
+            let by = nic.map_or(String::new(), |nic| format!(" nic {nic}"));
             let _ = match kind {
                 Kind::Send { bytes, to, tag } => {
-                    writeln!(out, "l{index}: send {bytes}b to {to} tag {tag} cpu {cpu} nic {nic}")
+                    writeln!(out, "l{index}: send {bytes}b to {to} tag {tag} cpu {cpu}{by}")
                 }
                 Kind::Receive { bytes, from, tag } => {
                     let (from, tag) = (any(*from), any(*tag));
-                    writeln!(out, "l{index}: recv {bytes}b from {from} tag {tag} cpu {cpu} nic {nic}")
+                    writeln!(out, "l{index}: recv {bytes}b from {from} tag {tag} cpu {cpu}{by}")
                 }
                 Kind::Calculate { time_ns } => writeln!(out, "l{index}: calc {time_ns} cpu {cpu}"),
             };

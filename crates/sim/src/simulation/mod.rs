@@ -198,6 +198,10 @@ impl Simulation {
             process_count: Some(process_count),
             ..machine::cluster_config(machine, network.config(), options.per_host, &mut notes)
         };
+        let graph = network.graph();
+        let nic_counts = graph.hosts().map(|host| graph.port_count(host.into()));
+        workload.check_nics(nic_counts.min().unwrap_or(0))?;
+        notes.extend(workload.notes(&options));
         if options.strict && !notes.is_empty() {
             return Err(SimulationError::Strict { file: file.into(), notes });
         }

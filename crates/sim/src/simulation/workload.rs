@@ -78,6 +78,22 @@ impl Workload {
         }
     }
 
+    /// Whether hosts with so many NICs have all that the workload names.
+    pub(super) fn check_nics(&self, nic_count: usize) -> Result<(), SimulationError> {
+        match &self.kind {
+            Kind::Goal(schedule) => Ok(schedule.check_nics(nic_count)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// What of it is simulated otherwise than it says.
+    pub(super) fn notes(&self, options: &Options) -> Vec<String> {
+        match &self.kind {
+            Kind::Goal(schedule) => schedule.notes(options.per_host),
+            _ => Vec::new(),
+        }
+    }
+
     /// What can be known to be wrong before anything runs.
     pub(super) fn check(&self, options: &Options, process_count: u32) -> Result<(), SimulationError> {
         if self.name == "ping-pong" && process_count < 2 {
