@@ -374,6 +374,15 @@ pub enum Fetched {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RailBroken;
 
+/// What a processor has done in its own memory for a collective operation, and with how many bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// Copied.
+    Copied(usize),
+    /// Combined with as many others.
+    Reduced(usize),
+}
+
 /// Answer to [`Device::arm`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Armed {
@@ -435,6 +444,13 @@ pub trait Device {
     /// packets.
     fn time(&self) -> Option<Instant> {
         None
+    }
+
+    /// The processor has worked on data of a collective operation in its own memory. For devices whose clock does
+    /// not go on by itself meanwhile: those that simulate.
+    #[inline]
+    fn worked(&mut self, work: Work) {
+        let _ = work;
     }
 
     /// Makes a buffer reachable by peers' puts and gets on `rail`. `None`: out of resources, use packets.

@@ -4,6 +4,7 @@
 
 use super::schedule::{Action, NONE, Schedule, StepId};
 use crate::buffer::Buffer;
+use crate::device::Work;
 use crate::error::Error;
 use crate::ids::Rank;
 use crate::op::Reducer;
@@ -31,6 +32,12 @@ pub trait Transport {
     /// # Errors
     /// Why it cannot be received; the collective fails with this error.
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error>;
+
+    /// The processor has worked on data in its own memory.
+    #[inline]
+    fn worked(&mut self, work: Work) {
+        let _ = work;
+    }
 }
 
 /// How far a run is.
@@ -148,11 +155,13 @@ impl Schedule {
             Action::Receive { from, buffer } => transport.irecv(from, buffer, StepId(at)),
             Action::Copy { from, to } => {
                 to.copy_from(0, &from, 0, from.len());
+                transport.worked(Work::Copied(from.len()));
                 Ok(Posted::Done)
             }
             Action::Reduce { input, inout } => {
                 let reducer = self.reducer.as_ref().expect("a schedule with reductions has an operation");
                 inout.with_mut_and(&input, |inout, input| reducer.apply(input, inout));
+                transport.worked(Work::Reduced(inout.len()));
                 Ok(Posted::Done)
             }
         };

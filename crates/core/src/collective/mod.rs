@@ -17,7 +17,7 @@ use crate::buffer::Buffer;
 use crate::coll::running::{BEGIN, Naming, Running, Span, Then};
 use crate::coll::{self, Pool, Schedule, StepId, Transport};
 use crate::comm::Communicators;
-use crate::device::Device;
+use crate::device::{Device, Work};
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::matching::Key;
@@ -273,5 +273,10 @@ impl<D: Device> Transport for Carrier<'_, D> {
         let key = Key::new(self.span.context, Source::Rank(source), TagSelector::Tag(self.span.tag));
         let posted = self.messages.receive_message(key, Some(peer), buffer.into())?;
         self.adopt(posted, step)
+    }
+
+    #[inline]
+    fn worked(&mut self, work: Work) {
+        self.device.worked(work);
     }
 }

@@ -1,9 +1,9 @@
 //! Collective operations of a workload: the library's own schedules, on lengths, or steps in shared memory
 //! (`room`) where the library takes those.
 //!
-//! Inside the process nobody asks a device for the time that a processor takes to reduce or copy in a
-//! schedule. Among ranks of one host with the library's shared memory it is counted: copies before the
-//! schedule, reductions after it. Elsewhere it is not.
+//! What a processor takes to copy and reduce in a schedule occupies it where it does so, between the messages
+//! before and after (`Nic::worked`). Only among ranks of one host with the library's shared memory copies are
+//! counted before the schedule, and reductions after it.
 
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;

@@ -1,9 +1,10 @@
-//! The device that a simulated process talks to: its NICs, and the memory it shares with its host's other processes.
+//! The device that a simulated process talks to: its NICs, and the memory it shares with its host's other
+//! processes.
 
 use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
 use ayatori_core::device::{
     Armed, Device, Event, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted,
-    Token,
+    Token, Work,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Instant;
@@ -13,8 +14,8 @@ use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
 use super::sockets::FETCHED_BEHIND_BYTES;
 
-/// One process' view of the simulated fabric, made anew for each call into its [`Process`](ayatori_core::Process).
-/// Rail 0 is the host's memory, the NICs follow.
+/// One process' view of the simulated fabric, made anew for each call into its
+/// [`Process`](ayatori_core::Process). Rail 0 is the host's memory, the NICs follow.
 pub struct Nic<'a> {
     pub(super) fabric: &'a mut Fabric,
     pub(super) me: u32,
@@ -200,6 +201,20 @@ impl Device for Nic<'_> {
     fn time(&self) -> Option<Instant> {
         // As the library's shared memory: its receiver compares packets with the kernel's copies.
         self.fabric.config.software.kernel_copy.map(|_| Instant(self.fabric.clock_ps(self.me)))
+    }
+
+    fn worked(&mut self, work: Work) {
+        // Among ranks of one host `collective` counts it.
+        if self.fabric.one_host().is_some() {
+            return;
+        }
+        match work {
+            Work::Copied(bytes) => self.spend_to_copy(bytes),
+            Work::Reduced(bytes) => {
+                let time_ps = self.fabric.reduce_ps(self.me, bytes, 1);
+                self.fabric.spend(self.me, time_ps);
+            }
+        }
     }
 
     fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {

@@ -26,10 +26,9 @@ pub struct Software {
     /// Gets within a host: the kernel copies for who reads. `None`: they take the memory's rate, and no time
     /// of a process.
     pub kernel_copy: Option<KernelCopy>,
-    /// A reduction without its bytes. Counted, as the rate, where collective operations go through shared
-    /// memory.
+    /// A reduction in a collective operation, without its bytes.
     pub reduce_ps: u64,
-    /// Rate of reductions, bytes of one operand/s.
+    /// Rate of reductions in collective operations, bytes of one operand/s.
     pub reduce_bytes_per_s: Option<u64>,
     /// An exchange ([`ayatori_core::coll::shared_memory::is_exchange`]) beside a message's software.
     pub exchange_ps: u64,

@@ -2,6 +2,7 @@
 
 mod host;
 mod rails;
+mod work;
 
 use ayatori_core::Error;
 use ayatori_core::coll::Collective;
