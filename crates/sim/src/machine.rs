@@ -135,17 +135,40 @@ pub fn simulate_planned<P: Probe>(
 
 /// What is given for a router and not modelled.
 fn note_router(machine: &Machine, model: &SwitchModel, notes: &mut Vec<String>) {
-    if model.buffer_bytes.or(model.pause_on_bytes).is_some() {
-        notes.push(format!(
-            "{}: buffer_bytes and pause thresholds are Ethernet's; routers have virtual_channel_buffer_bytes and credits",
-            model.name
-        ));
+    let mut ethernet = vec![
+        "buffer_bytes",
+        "queue_bytes",
+        "pause_on_bytes",
+        "lag_hash",
+        "vlans_max",
+        "mac_table_max",
+        "aging_time_max_s",
+    ];
+    if model.pause {
+        ethernet.push("pause");
     }
+    note_unused(
+        machine,
+        model,
+        &ethernet,
+        "routers have virtual_channel_buffer_bytes and credits, and no VLANs",
+        notes,
+    );
     if model.switching == Described::CutThrough {
         notes.push(format!("{}: cut-through is simulated as virtual cut-through", model.name));
     }
     if machine.graph.links().any(|(_, link)| link.spec.cable_count > 1) {
         notes.push("links of several cables are simulated as one that is as fast as all of them".into());
+    }
+}
+
+/// Keys of a switch model that are given and have no effect.
+fn note_unused(machine: &Machine, model: &SwitchModel, keys: &[&str], why: &str, notes: &mut Vec<String>) {
+    let given = |key: &&str| machine.gives(&format!("switch_models.{}.{key}", model.name));
+    let given: Vec<&str> = keys.iter().copied().filter(|key| given(key)).collect();
+    if !given.is_empty() {
+        let verb = if given.len() == 1 { "has" } else { "have" };
+        notes.push(format!("{}: {} {verb} no effect: {why}", model.name, given.join(", ")));
     }
 }
 
@@ -156,6 +179,14 @@ fn note_ethernet(machine: &Machine, model: &SwitchModel, notes: &mut Vec<String>
             "address tables ({count} in '{}') are not simulated: switches know all hosts and never flood",
             model.name
         ));
+    }
+    if model.pause && machine.options.pause {
+        note_unused(machine, model, &["queue_bytes"], "frames are not dropped where there is pause", notes);
+    } else {
+        note_unused(machine, model, &["pause_on_bytes", "pause_off_bytes"], "pause is off", notes);
+    }
+    if machine.graph.links().all(|(_, link)| link.spec.cable_count == 1) {
+        note_unused(machine, model, &["lag_hash"], "no link has several cables", notes);
     }
     let mut mtus: Vec<u32> =
         machine.host_models.iter().flat_map(|host| &host.nics).map(|nic| nic.mtu_bytes).collect();
@@ -432,7 +463,7 @@ pub fn cluster_config(
         if host.nics.iter().any(|other| driven(other) != driven(nic)) {
             notes.push(format!("all NICs are simulated as driven like {}", nic.name));
         }
-        note_host(host, &config, notes);
+        note_host(machine, host, &config, notes);
     }
     let core_count = host.socket_count * host.cores_per_socket_count;
     config.schedule_core_count = Some(core_count);
@@ -444,6 +475,10 @@ pub fn cluster_config(
              simulated with a core of its own"
         ));
     }
+    let drops = matches!(&network.queueing, Queueing::Output(buffer) if matches!(buffer.when_full, WhenFull::Drop { .. }));
+    if machine.gives(&format!("host_models.{}.tcp", host.name)) && !drops {
+        notes.push("tcp has no effect: switches drop no frames".into());
+    }
     if machine.host_models.len() > 1 {
         notes.push(format!("all hosts are simulated as '{}' hosts", host.name));
     }
@@ -451,58 +486,96 @@ pub fn cluster_config(
 }
 
 /// What is given for a host and has no effect.
-fn note_host(host: &HostModel, config: &cluster::Config, notes: &mut Vec<String>) {
-    let software = &host.software;
+fn note_host(machine: &Machine, host: &HostModel, config: &cluster::Config, notes: &mut Vec<String>) {
+    let given = |key: &str| machine.gives(&format!("host_models.{}.{key}", host.name));
+    let given_of_nic = |key: &str| (0..host.nics.len()).any(|nic| given(&format!("nic[{nic}].{key}")));
     if config.hardware.is_none() {
-        let given = [host.memory_ps, host.memory_row_ps, host.numa_hop_ps, host.numa_link_bytes_per_s]
-            .iter()
-            .any(Option::is_some);
-        let far = host.nics.iter().any(|nic| nic.numa_node > 0);
-        if given || far {
+        let of_nodes =
+            ["memory_ns", "memory_row_ns", "numa_hop_ns", "numa_link_gbytes_per_s", "numa_nodes", "bus"];
+        if of_nodes.iter().any(|key| given(key)) || host.nics.iter().any(|nic| nic.numa_node > 0) {
             notes.push("NUMA distances are not simulated without buses or stages of NICs".into());
         }
         if host.nics.iter().any(|nic| nic.buffer_bytes.is_some()) {
             notes.push("buffers of NICs are not simulated without buses or stages".into());
         }
     }
+    let unused = unused_of_software(host, config).into_iter().map(|(key, is_unused, why)| {
+        let is_given = given(&format!("software.{key}")) || given(key);
+        (key, is_given && is_unused, why)
+    });
+    let unused_of_nic = unused_of_nics(machine, host).into_iter();
+    let unused_of_nic = unused_of_nic.map(|(key, is_unused, why)| (key, given_of_nic(key) && is_unused, why));
+    let unused = unused.chain(unused_of_nic).filter(|(_, is_unused, _)| *is_unused);
+    notes.extend(unused.map(|(key, _, why)| format!("{key} has no effect: {why}")));
+}
+
+/// A key, whether it has no effect if it is given, and why.
+type Unused = (&'static str, bool, &'static str);
+
+fn unused_of_software(host: &HostModel, config: &cluster::Config) -> Vec<Unused> {
+    let software = &host.software;
     let calls = software.send_system_calls + software.receive_system_calls;
-    let unused = [
+    let has_calls = software.system_call_ps.is_some();
+    let polls = software.waiting == Waiting::Poll;
+    let no_kernel_copy = software.kernel_copy_bytes_per_s.is_none();
+    let has_one_node = config.hardware.is_some() && host.numa_node_count == 1;
+    vec![
+        ("send_system_calls", software.send_system_calls > 0 && !has_calls, NO_CALLS),
+        ("receive_system_calls", software.receive_system_calls > 0 && !has_calls, NO_CALLS),
+        (
+            "waiting",
+            !polls && software.interrupt_ps.is_none() && software.context_switch_ps.is_none(),
+            "neither interrupt_ns nor context_switch_ns is given",
+        ),
+        ("nics_as", host.nics.len() == 1, "hosts have one NIC"),
+        ("numa_hop_ns", has_one_node, ONE_NODE),
+        ("numa_link_gbytes_per_s", has_one_node, ONE_NODE),
+        ("memory_gib", true, "how much memory programs use is not simulated"),
         (
             "system_call_ns",
             software.system_call_ps.is_some() && calls == 0,
             "system calls are counted nowhere",
         ),
-        ("interrupt_ns", software.interrupt_ps.is_some() && software.waiting == Waiting::Poll, POLLS),
-        (
-            "context_switch_ns",
-            software.context_switch_ps.is_some() && software.waiting == Waiting::Poll,
-            POLLS,
-        ),
+        ("interrupt_ns", software.interrupt_ps.is_some() && polls, POLLS),
+        ("context_switch_ns", software.context_switch_ps.is_some() && polls, POLLS),
         (
             "thread_switch_ns",
             software.thread_switch_ps.is_some() && software.waiting != Waiting::Thread,
             NO_THREAD,
         ),
-        (
-            "yield_ns",
-            software.yield_ps.is_some() && software.waiting != Waiting::Poll,
-            "processes do not poll",
-        ),
-        (
-            "reduce_gbytes_per_s",
-            software.reduce_bytes_per_s.is_some() && config.profile.is_none(),
-            "NICs have no `device`, so collective operations do not go through shared memory",
-        ),
+        ("yield_ns", software.yield_ps.is_some() && !polls, "processes do not poll"),
         (
             "cache_mib",
-            host.cache_bytes.is_some() && software.hot_copy_bytes_per_s.is_none(),
+            software.hot_copy_bytes_per_s.is_none() && software.hot_kernel_copy_bytes_per_s.is_none(),
             "hot_copy_gbytes_per_s is not given",
         ),
-    ];
-    let given = unused.iter().filter(|(_, is_unused, _)| *is_unused);
-    notes.extend(given.map(|(key, _, why)| format!("{key} has no effect: {why}")));
+        ("kernel_copy_ns", no_kernel_copy, NO_KERNEL_COPY),
+        ("hot_kernel_copy_gbytes_per_s", no_kernel_copy, NO_KERNEL_COPY),
+        ("kernel_copy_rate", no_kernel_copy, NO_KERNEL_COPY),
+        ("relay_rate", config.profile.is_none(), NO_DEVICE),
+    ]
 }
 
+fn unused_of_nics(machine: &Machine, host: &HostModel) -> Vec<Unused> {
+    let has_stages = host.nics.iter().any(|nic| !nic.send_stages.is_empty());
+    let has_device = host.nics.iter().any(|nic| nic.device.is_some());
+    let has_routers = machine.switch_models.iter().any(|model| model.router.is_some());
+    vec![
+        ("dma_setup_ns", has_stages, "the stages say what a NIC takes"),
+        ("packet_ns", has_stages, "the stages say what a NIC takes"),
+        (
+            "packet_bytes_max",
+            host.nics.len() == 1 && host.nics[0].transfer != Some(NicTransfer::Packets),
+            "long messages do not go in packets (`transfer`)",
+        ),
+        ("mtu_bytes", has_routers && !has_device, "routers have packet_max_bytes"),
+    ]
+}
+
+const NO_CALLS: &str = "system_call_ns is not given";
+const ONE_NODE: &str = "hosts have one NUMA node";
+const NO_KERNEL_COPY: &str = "kernel_copy_gbytes_per_s is not given";
+const NO_DEVICE: &str = "NICs have no `device`";
 const POLLS: &str = "processes poll";
 const NO_THREAD: &str = "no thread waits for processes";
 

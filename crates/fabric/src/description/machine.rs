@@ -98,6 +98,11 @@ impl Machine {
         self.places.source.error(span, key, problem, remedy)
     }
 
+    /// Whether the file gives a key, not in a list but those of host models: `host_models.node.nic[0].device`.
+    pub fn gives(&self, key: &str) -> bool {
+        self.places.spans.contains_key(key)
+    }
+
     /// A switch's model.
     pub fn switch_model(&self, switch: SwitchId) -> &SwitchModel {
         &self.switch_models[self.switches[switch.index()].model]

@@ -43,7 +43,8 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -105,6 +106,23 @@ impl Machine {
         Ok(machine)
     }
 
+    /// The keys that may stand in the tables of a text, with the names of models and without the places in
+    /// lists: `host_models.node.nic.rate_gbps`.
+    ///
+    /// # Errors
+    /// As [`Machine::parse`].
+    pub fn keys(file: &str, text: &str) -> Result<BTreeSet<String>, DescriptionError> {
+        let source = Source { file: file.into(), text: text.into() };
+        let table = reader::parse(&source)?;
+        let asked = RefCell::default();
+        assembly::assemble(Section::root(&source, table.get_ref()).noting(&asked))?;
+        let without_places = |path: &String| {
+            let parts = path.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));
+            parts.collect::<String>()
+        };
+        Ok(asked.borrow().iter().map(without_places).collect())
+    }
+
     /// A text with whole sections of another in the place of its own: the same machine with another
     /// `[topology]`. Lines and comments are not kept.
     ///
@@ -131,9 +149,17 @@ fn collect_places(table: &DeTable<'_>, path: &str, spans: &mut BTreeMap<String, 
         let key = key.get_ref();
         let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
         spans.insert(path.clone(), value.span());
-        // Entries of lists are not named by later checks.
-        if let DeValue::Table(inner) = value.get_ref() {
-            collect_places(inner, &path, spans);
+        match value.get_ref() {
+            DeValue::Table(inner) => collect_places(inner, &path, spans),
+            // Of other lists, which can be long, later checks name no entries.
+            DeValue::Array(list) if path.starts_with("host_models.") => {
+                for (index, entry) in list.iter().enumerate() {
+                    if let DeValue::Table(inner) = entry.get_ref() {
+                        collect_places(inner, &format!("{path}[{index}]"), spans);
+                    }
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //! an error.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
@@ -19,6 +20,8 @@ pub(super) struct Section<'a> {
     table: &'a DeTable<'a>,
     /// Keys asked for so far: all that may be there.
     known: RefCell<Vec<&'static str>>,
+    /// All keys asked for in all tables, if somebody wants to know.
+    asked: Option<&'a RefCell<BTreeSet<String>>>,
 }
 
 /// A value and where it stands.
@@ -51,7 +54,12 @@ pub(super) fn parse<'a>(source: &'a Source) -> Result<Spanned<DeTable<'a>>> {
 
 impl<'a> Section<'a> {
     pub(super) fn root(source: &'a Source, table: &'a DeTable<'a>) -> Section<'a> {
-        Section { source, path: String::new(), span: 0..0, table, known: RefCell::default() }
+        Section { source, path: String::new(), span: 0..0, table, known: RefCell::default(), asked: None }
+    }
+
+    /// Notes all keys that are asked for, here and in the tables inside.
+    pub(super) fn noting(self, asked: &'a RefCell<BTreeSet<String>>) -> Section<'a> {
+        Section { asked: Some(asked), ..self }
     }
 
     /// The key's full name.
@@ -124,6 +132,9 @@ impl<'a> Section<'a> {
 
     fn get(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.known.borrow_mut().push(key);
+        if let Some(asked) = self.asked {
+            asked.borrow_mut().insert(self.path_of(key));
+        }
         self.find(key)
     }
 
@@ -339,7 +350,8 @@ impl<'a> Section<'a> {
     }
 
     fn child(&self, path: String, span: Range<usize>, table: &'a DeTable<'a>) -> Section<'a> {
-        Section { source: self.source, path, span, table, known: RefCell::default() }
+        let (source, asked) = (self.source, self.asked);
+        Section { source, path, span, table, known: RefCell::default(), asked }
     }
 
     /// Must be called last: an unknown key is a mistake.

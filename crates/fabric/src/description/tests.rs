@@ -457,3 +457,22 @@ fn the_papers_machines_are_what_the_paper_says() {
     assert_eq!((router.switch_traversal_ps, router.virtual_channel_buffer_bytes), (3_200, 8_192));
     assert_eq!(fx10.graph.switch_count(), 64);
 }
+
+#[test]
+fn keys_that_may_stand_and_keys_that_are_given_are_told() {
+    let text = "name = \"k\"\n[switch_models.s]\nports = 4\nrate_gbps = 1\nlag_hash = \"addresses\"\n[host_models.h]\n\
+                nic = [{ name = \"eth0\", rate_gbps = 1, mtu_bytes = 9000 }]\n[topology]\nkind = \"star\"\nswitches = 1\n\
+                switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n";
+    let keys = Machine::keys("k.toml", text).unwrap();
+    for key in
+        ["name", "switch_models.s.queue_bytes", "host_models.h.nic.device", "host_models.h.tcp", "plan"]
+    {
+        assert!(keys.contains(key), "{key}: {keys:?}");
+    }
+    // Of a table that is not there nothing was asked.
+    assert!(!keys.contains("host_models.h.tcp.jitter_ns"));
+    let machine = Machine::parse("k.toml", text).unwrap();
+    let given = |key| machine.gives(key);
+    assert!(given("switch_models.s.lag_hash") && given("host_models.h.nic[0].mtu_bytes"));
+    assert!(!given("switch_models.s.queue_bytes") && !given("host_models.h.nic[0].device"));
+}

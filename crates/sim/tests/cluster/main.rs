@@ -1,6 +1,7 @@
 //! Real processes on the simulated network.
 
 mod host;
+mod keys;
 mod rails;
 mod work;
 
