@@ -446,8 +446,8 @@ pub trait Device {
         None
     }
 
-    /// The processor has worked on data of a collective operation in its own memory. For devices whose clock does
-    /// not go on by itself meanwhile: those that simulate.
+    /// The processor has worked on data of a collective operation in its own memory. For devices whose clock
+    /// does not go on by itself meanwhile: those that simulate.
     #[inline]
     fn worked(&mut self, work: Work) {
         let _ = work;

@@ -98,7 +98,8 @@ impl Machine {
         self.places.source.error(span, key, problem, remedy)
     }
 
-    /// Whether the file gives a key, not in a list but those of host models: `host_models.node.nic[0].device`.
+    /// Whether the file gives a key, not in a list but those of host models:
+    /// `host_models.node.nic[0].device`.
     pub fn gives(&self, key: &str) -> bool {
         self.places.spans.contains_key(key)
     }

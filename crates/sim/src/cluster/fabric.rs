@@ -14,7 +14,7 @@ use super::cores::Cores;
 use super::cpus::Cpus;
 use super::pipeline::{Hardware, SEGMENT};
 use super::shared::NEAR_BYTES_MAX;
-use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage, software};
+use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
 use crate::slab::Slab;
 use crate::trace::{Activity, Trace};
@@ -429,29 +429,6 @@ impl Fabric {
             self.states[rank as usize].kernel_ps += time_ps;
             self.occupy(rank, time_ps, Activity::Library);
         }
-    }
-
-    /// What a copy takes a process.
-    pub(super) fn copy_ps(&self, rank: u32, bytes: usize) -> u64 {
-        let working_set_bytes = self.states[rank as usize].working_set_bytes;
-        let Config { software, rates, copy_bytes_per_s, .. } = &self.config;
-        let by_table = software::time_ps(&rates.copy, bytes as u64, working_set_bytes);
-        by_table.unwrap_or_else(|| software.copy_ps(*copy_bytes_per_s, bytes as u64, working_set_bytes))
-    }
-
-    /// What `count` reductions of so many bytes each take a process.
-    pub(super) fn reduce_ps(&self, rank: u32, bytes: usize, count: u32) -> u64 {
-        let working_set_bytes = self.states[rank as usize].working_set_bytes;
-        let Config { software, rates, .. } = &self.config;
-        let by_table = software::time_ps(&rates.reduce, bytes as u64, working_set_bytes);
-        let each_ps =
-            by_table.unwrap_or_else(|| software::at_rate(bytes as u64, software.reduce_bytes_per_s));
-        u64::from(count) * (software.reduce_ps + each_ps)
-    }
-
-    /// See [`super::Mpi::goes_through`].
-    pub(super) fn set_working_set(&mut self, rank: u32, bytes: u64) {
-        self.states[rank as usize].working_set_bytes = bytes;
     }
 
     /// Makes a process runnable at a time, for the first time.

@@ -1,12 +1,13 @@
 //! A cluster of real [`Process`]es on a simulated network.
 //!
-//! Every rank is an instance of the shipping protocol engine (`ayatori-core`) and a workload: an async function that
-//! calls [`Mpi`]. Time passes in two ways. The network's events move simulated time forward; and every process has a
-//! clock of its own, ahead of it while the process is busy with software (calls, copies, computing). A process whose
-//! clock is ahead looks at nothing that arrives before its clock: it makes progress only inside its calls, as a plain
-//! MPI process does.
+//! Every rank is an instance of the shipping protocol engine (`ayatori-core`) and a workload: an async
+//! function that calls [`Mpi`]. Time passes in two ways. The network's events move simulated time forward;
+//! and every process has a clock of its own, ahead of it while the process is busy with software (calls,
+//! copies, computing). A process whose clock is ahead looks at nothing that arrives before its clock: it
+//! makes progress only inside its calls, as a plain MPI process does.
 //!
-//! Messages are lengths; a workload that wants to check its data sends some ([`Mpi::isend_data`]), at the same times.
+//! Messages are lengths; a workload that wants to check its data sends some ([`Mpi::isend_data`]), at the
+//! same times.
 //!
 //! Deliberately absent: threads, and wall-clock time.
 //! The same cluster, seed and workload give the same picoseconds.
@@ -98,7 +99,8 @@ pub struct Profile {
 pub enum NicUse {
     /// All of them: each is a rail.
     All,
-    /// One, dealt out in turn to the processes of a host: it is their one rail, also to processes that have another.
+    /// One, dealt out in turn to the processes of a host: it is their one rail, also to processes that have
+    /// another.
     OneEach,
     /// Those whose bits are set, from NIC 0 on: each is a rail.
     Only(u64),
@@ -137,20 +139,20 @@ pub struct Config {
     pub packet_bytes_max: Option<usize>,
     /// How a rendezvous moves its data.
     pub transfer: Transfer,
-    /// The device that NICs behave like, in place of `eager_bytes_max` and `transfer`; the memory of a host behaves like
-    /// `shm` then.
+    /// The device that NICs behave like, in place of `eager_bytes_max` and `transfer`; the memory of a host
+    /// behaves like `shm` then.
     pub profile: Option<Profile>,
     /// What the operating system's sockets cost, where NICs are driven by them.
     pub sockets: Option<Rc<Sockets>>,
     /// Silence of a NIC after each packet of a rendezvous' data.
     pub gap: Gap,
-    /// As much more for every hop between switches that the message has to go ("MOD pacing", the future work of the packet
-    /// pacing paper: a gap for each message from its hop count).
+    /// As much more for every hop between switches that the message has to go ("MOD pacing", the future work
+    /// of the packet pacing paper: a gap for each message from its hop count).
     pub gap_per_hop: Gap,
     /// So many hops add no gap to that: 1 where a message that goes one hop is never in anybody's way.
     pub gap_free_hop_count: u32,
-    /// Where it is known who sends to whom: the gap of each message by sender and receiver, instead of all that. What is
-    /// not in it has none.
+    /// Where it is known who sends to whom: the gap of each message by sender and receiver, instead of all
+    /// that. What is not in it has none.
     pub gap_of_pair: Option<Rc<BTreeMap<(u32, u32), Gap>>>,
     /// How data is spread over NICs.
     pub policy: Policy,
@@ -168,7 +170,8 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// One process a host, software of today: some 100 ns a call, copies at 10 GB/s, rendezvous by get above 16 KiB.
+    /// One process a host, software of today: some 100 ns a call, copies at 10 GB/s, rendezvous by get above
+    /// 16 KiB.
     fn default() -> Config {
         Config {
             processes_per_host: 1,
@@ -416,8 +419,8 @@ impl Cluster {
         self.stop = stop;
     }
 
-    /// Runs a workload on every rank to its end. A cluster may run several, one after the other; after a failed run it
-    /// still has requests of that run under way, and only its network is of use, for reports.
+    /// Runs a workload on every rank to its end. A cluster may run several, one after the other; after a
+    /// failed run it still has requests of that run under way, and only its network is of use, for reports.
     ///
     /// # Errors
     /// The first error that a rank's workload returns, or a standstill.
@@ -464,8 +467,8 @@ impl Cluster {
         look(&self.world.borrow().fabric.network)
     }
 
-    /// What is not as it should be once all workloads have ended, in words: something left in the network, registered
-    /// memory, requests, messages nobody received.
+    /// What is not as it should be once all workloads have ended, in words: something left in the network,
+    /// registered memory, requests, messages nobody received.
     pub fn leftovers(&self) -> Option<String> {
         let world = self.world.borrow();
         if let Some(left) = world.fabric.leftovers() {

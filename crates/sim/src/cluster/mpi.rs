@@ -115,8 +115,8 @@ impl Mpi {
         Ok(self.traced(request, Operation::Receive { from, bytes }))
     }
 
-    /// Starts to send a copy of `data`, which its receiver can look at if it receives by [`Mpi::irecv_data`]. It takes the
-    /// same time as [`Mpi::isend`] of as many bytes.
+    /// Starts to send a copy of `data`, which its receiver can look at if it receives by [`Mpi::irecv_data`].
+    /// It takes the same time as [`Mpi::isend`] of as many bytes.
     ///
     /// # Errors
     /// As [`Mpi::isend`].
@@ -151,7 +151,8 @@ impl Mpi {
         Ok(status)
     }
 
-    /// Waits for a receive of data; gives what has come. Nothing, for one that was not begun by [`Mpi::irecv_data`].
+    /// Waits for a receive of data; gives what has come. Nothing, for one that was not begun by
+    /// [`Mpi::irecv_data`].
     ///
     /// # Errors
     /// What the operation ended with.
@@ -231,8 +232,8 @@ impl Mpi {
         self.wait(request).await.map(drop)
     }
 
-    /// Receives (`MPI_Recv`) by the process' one direct receive. While another task of this rank waits in that, by a
-    /// request: as the library does for a second thread.
+    /// Receives (`MPI_Recv`) by the process' one direct receive. While another task of this rank waits in
+    /// that, by a request: as the library does for a second thread.
     ///
     /// # Errors
     /// As [`Mpi::irecv`] and [`Mpi::wait`].

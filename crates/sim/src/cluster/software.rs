@@ -1,5 +1,7 @@
 //! What software costs beside the engine's own calls: copies, checksums, the operating system.
 
+use super::Config;
+use super::fabric::Fabric;
 use ayatori_fabric::description::{RateWithin, SoftwareCosts, Waiting, YieldAmong};
 
 /// Costs of a process. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
@@ -225,6 +227,30 @@ impl Software {
 
     pub(super) fn registration_ps(&self, bytes: u64) -> u64 {
         self.register_ps + bytes.div_ceil(PAGE_BYTES) * self.register_page_ps
+    }
+}
+
+impl Fabric {
+    /// Time of a copy by a process.
+    pub(super) fn copy_ps(&self, rank: u32, bytes: usize) -> u64 {
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let Config { software, rates, copy_bytes_per_s, .. } = &self.config;
+        let by_table = time_ps(&rates.copy, bytes as u64, working_set_bytes);
+        by_table.unwrap_or_else(|| software.copy_ps(*copy_bytes_per_s, bytes as u64, working_set_bytes))
+    }
+
+    /// Time of `count` reductions of `bytes` each by a process.
+    pub(super) fn reduce_ps(&self, rank: u32, bytes: usize, count: u32) -> u64 {
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let Config { software, rates, .. } = &self.config;
+        let by_table = time_ps(&rates.reduce, bytes as u64, working_set_bytes);
+        let each_ps = by_table.unwrap_or_else(|| at_rate(bytes as u64, software.reduce_bytes_per_s));
+        u64::from(count) * (software.reduce_ps + each_ps)
+    }
+
+    /// See [`super::Mpi::goes_through`].
+    pub(super) fn set_working_set(&mut self, rank: u32, bytes: u64) {
+        self.states[rank as usize].working_set_bytes = bytes;
     }
 }
 

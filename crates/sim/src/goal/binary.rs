@@ -8,8 +8,8 @@
 //!            u8 NIC | u32 dependents | u32 where in the appendix | u32 start-dependents | u32 where in the appendix
 //! ```
 //!
-//! Dependents are the nodes that wait for this one. Any peer and any tag are `0xFFFF_FFFF`. Nodes always have a
-//! NIC: where none is above 0 and the head says so, messages name none.
+//! Dependents are the nodes that wait for this one. Any peer and any tag are `0xFFFF_FFFF`. Nodes always have
+//! a NIC: where none is above 0 and the head says so, messages name none.
 
 use super::text::RANK_COUNT_MAX;
 use super::{Kind, Operation, Problem, Schedule, dependents};

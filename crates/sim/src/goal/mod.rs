@@ -16,10 +16,10 @@
 //! }
 //! ```
 //!
-//! The binary form is described in `binary`. A rank has as many *streams* as its operations name CPUs. Those of
-//! one stream run one after the other, in the order of the file among those that are ready; streams run side
-//! by side, as far as there are cores (`run`). A message by `nic K` takes that NIC of its sender's host, and
-//! arrives at the one of the same number; without it the library chooses.
+//! The binary form is described in `binary`. A rank has as many *streams* as its operations name CPUs. Those
+//! of one stream run one after the other, in the order of the file among those that are ready; streams run
+//! side by side, as far as there are cores (`run`). A message by `nic K` takes that NIC of its sender's host,
+//! and arrives at the one of the same number; without it the library chooses.
 
 mod binary;
 mod run;

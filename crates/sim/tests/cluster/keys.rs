@@ -1,5 +1,6 @@
-//! Every key of the machine file has an effect on a simulation, or is noted, or is listed here with the reason
-//! why it is not the simulator's. A key that is added to the description and forgotten here fails the test.
+//! Every key of the machine file has an effect on a simulation, or is noted, or is listed here with the
+//! reason why it is not the simulator's. A key that is added to the description and forgotten here fails the
+//! test.
 
 use std::collections::BTreeSet;
 

@@ -46,8 +46,8 @@ fn sent_by_host_0(cluster: &Cluster) -> [u64; 2] {
     })
 }
 
-/// Ways in which long messages go: read, written, in packets; and as devices of the library. Software is fast,
-/// so that NICs decide.
+/// Ways in which long messages go: read, written, in packets; and as devices of the library. Software is
+/// fast, so that NICs decide.
 fn ways() -> Vec<(String, Config)> {
     let fast = Config {
         send_ps: 20_000,

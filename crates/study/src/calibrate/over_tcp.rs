@@ -93,8 +93,8 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
     })
 }
 
-/// What all of these lengths take beside their bytes: the median. From a page on the system does more than for
-/// a short one, and less again where a whole segment is full.
+/// What all of these lengths take beside their bytes: the median. From a page on the system does more than
+/// for a short one, and less again where a whole segment is full.
 fn typical_ns(times: &[(u64, f64)], ns_per_byte: f64) -> Option<f64> {
     let mut rests: Vec<f64> = times.iter().map(|&(bytes, ns)| ns - bytes as f64 * ns_per_byte).collect();
     rests.sort_unstable_by(f64::total_cmp);

@@ -1,4 +1,5 @@
-//! results.csv: every finished run is written at once, so that a study that was stopped continues where it was.
+//! results.csv: every finished run is written at once, so that a study that was stopped continues where it
+//! was.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
