@@ -427,9 +427,12 @@ fn ablations() -> Vec<Case> {
     }
     for change in changes {
         curves.push(of(Machine::NsimBut(change), ORDERS[0], Partner::OneSided));
-        if matches!(change, Change::ChannelFirst | Change::AtWrap | Change::TiesUp) {
-            curves.push(of(Machine::NsimBut(change), ORDERS[0], Partner::Exchanged(NOISES_NS[0])));
-        }
+        let more = match change {
+            Change::ChannelFirst | Change::AtWrap | Change::TiesUp => Partner::Exchanged(NOISES_NS[0]),
+            Change::CableNs(_) => Partner::Arrived(NOISES_NS[0]),
+            _ => continue,
+        };
+        curves.push(of(Machine::NsimBut(change), ORDERS[0], more));
     }
     for (order, noise_ns) in ORDERS.into_iter().flat_map(|order| NOISES_NS.map(|noise_ns| (order, noise_ns)))
     {
