@@ -144,7 +144,8 @@ fn the_bottleneck_is_what_the_workload_was_made_to_have() {
     let busy = file(&folder, "busy.goal", b"num_ranks 2\nrank 0 {\ncalc 100000\n}\nrank 1 {\ncalc 10\n}\n");
     for (args, expected) in [
         (&["scatter", "--bytes", "1M"][..], "NIC n0:0 -> s0.0.0:3, sending 100 %"),
-        (&["gather", "--bytes", "1M"], "NIC s0.0.0:3 -> n0:0, receiving 100 %"),
+        // Rank 0 copies its own block meanwhile, and begins to receive a little later.
+        (&["gather", "--bytes", "1M"], "NIC s0.0.0:3 -> n0:0, receiving 99 %"),
         (
             &["ping-pong", "--bytes", "16M", "--nodes", "2"],
             "the rate of NICs, with messages one after the other",
