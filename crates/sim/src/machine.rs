@@ -552,6 +552,10 @@ fn unused_of_software(host: &HostModel, config: &cluster::Config) -> Vec<Unused>
         ("kernel_copy_ns", no_kernel_copy, NO_KERNEL_COPY),
         ("hot_kernel_copy_gbytes_per_s", no_kernel_copy, NO_KERNEL_COPY),
         ("kernel_copy_rate", no_kernel_copy, NO_KERNEL_COPY),
+        ("fresh_kernel_copy_rate", no_kernel_copy, NO_KERNEL_COPY),
+        ("fresh_kernel_copy_rate", !no_kernel_copy && config.profile.is_none(), NO_DEVICE),
+        ("exchange_ns", config.profile.is_none(), NO_DEVICE),
+        ("get_ns", no_kernel_copy, NO_KERNEL_COPY),
         ("relay_rate", config.profile.is_none(), NO_DEVICE),
     ]
 }

@@ -187,6 +187,7 @@ const SET: &[(&str, &str)] = &[
     ("switch_models.s.pause_on_bytes", "3000"),
     ("switch_models.s.lag_hash", "\"addresses\""),
     ("switch_models.s.latency_ns", "700"),
+    ("switch_models.s.router.tie", "\"up\""),
     ("switch_models.s.router.virtual_channels", "3"),
     ("switch_models.s.router.virtual_channel_buffer_bytes", "6000"),
     ("switch_models.s.router.flit_bytes", "8"),
@@ -277,6 +278,13 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.kernel_copy_rate.gbytes_per_s", "1"),
     ("host_models.h.software.relay_rate.gbytes_per_s", "1"),
     ("host_models.h.software.relay_rate", "[{ within_kib = 64, gbytes_per_s = 1 }]"),
+    ("host_models.h.software.copy_rate", "[{ within_kib = 64, gbytes_per_s = 1 }]"),
+    ("host_models.h.software.fresh_kernel_copy_rate", "[{ within_kib = 64, gbytes_per_s = 1 }]"),
+    ("host_models.h.software.get_ns", "900"),
+    ("host_models.h.software.exchange_ns", "900"),
+    ("host_models.h.software.reduce_ns", "900"),
+    ("host_models.h.software.reduce_rate", "[{ within_kib = 64, gbytes_per_s = 1 }]"),
+    ("host_models.h.software.yield_among", "[{ ranks = 2, ns = 900 }]"),
     ("host_models.h.software.poll_ns", "900"),
     ("host_models.h.software.reduce_gbytes_per_s", "1"),
     ("host_models.h.software.send_copies", "3"),
@@ -322,6 +330,7 @@ const LISTED: &[(&str, &str)] = &[
     ("host_models.h.nic.send_stages.name", NAME),
     ("host_models.h.nic.receive_stages.name", NAME),
     ("host_models.h.nic.sockets.relay_rate.within_kib", WORKLOAD),
+    ("host_models.h.nic.sockets.stream_rate", "counted of a packet sent soon after another, in windows"),
     ("host_models.h.software.kernel_copy_rate.within_kib", WORKLOAD),
     ("host_models.h.software.relay_rate.within_kib", WORKLOAD),
     ("host_models.h.software.hot_copy_gbytes_per_s", WORKLOAD),
@@ -330,6 +339,7 @@ const LISTED: &[(&str, &str)] = &[
 const SAME: &str = "what the machine has without it";
 const ONE_SWITCH: &str =
     "one switch with a channel, and packets of whole flits: nothing to arbitrate or round";
+const NO_TIES: &str = "axes of 5 and 2: no two ways around are alike";
 const REPLACED: &str = "kernel_copy_rate stands in its place";
 const EVEN: &str = "processes lie on all nodes alike, and nodes are as far from each other";
 
@@ -345,6 +355,8 @@ const EXCEPT: &[(&str, &str, &str, &str)] = &[
     ("pci", "switch_models.s.pause", "false", SAME),
     ("plain", "switch_models.s.pause", "false", SAME),
     ("pci", "switch_models.s.router.", "", ONE_SWITCH),
+    ("routers", "switch_models.s.router.tie", "\"up\"", NO_TIES),
+    ("plain", "switch_models.s.router.tie", "\"up\"", NO_TIES),
     ("sockets", "host_models.h.cache_mib", "7", WORKLOAD),
     ("plain", "host_models.h.software.hot_kernel_copy_gbytes_per_s", "1", WORKLOAD),
     ("plain", "host_models.h.software.kernel_copy_gbytes_per_s", "1", REPLACED),
@@ -390,6 +402,9 @@ fn seen(text: &str) -> Result<(Vec<String>, Vec<String>), String> {
         ("ping-pong", 300_000, Some(1)),
         ("pairwise-exchange", 300_000, None),
         ("allreduce", 40_000, None),
+        // In shared memory, in one step and by reading each other's.
+        ("allreduce", 8, Some(1)),
+        ("allreduce", 1_000_000, Some(1)),
     ];
     for (workload, bytes, nodes) in workloads {
         let options = Options { bytes, nodes, per_host: 2, ..Options::default() };
