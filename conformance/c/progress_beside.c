@@ -1,6 +1,6 @@
-/* Calls wait beside threads that compute, where they sleep at once instead of yielding: what a round of progress has left
- * half done is ended all the same, and a window's lock that is free again is taken. Sleepers do not look again by themselves
- * (AYATORI_SLEEP_MAX_MS), so that one who sleeps too early, or whom nobody wakes, makes the program hang. */
+/* Calls wait beside threads that compute, where a call sleeps at once instead of yielding. A round of progress
+ * that leaves work is followed by another, and a window's lock that becomes free is taken. A sleep does not end
+ * by itself (AYATORI_SLEEP_MAX_MS), so a call that sleeps too early, or that no other rank wakes, hangs. */
 #include "check.h"
 
 #include <pthread.h>
@@ -37,7 +37,9 @@ static void to_all_and_back(int *data, int *all)
         for (int i = 0; i < COUNT; i++) data[i] = check_rank == root ? round + i : -1;
         OK(MPI_Ibcast(data, COUNT, MPI_INT, root, MPI_COMM_WORLD, &down));
         wait_in(round % 3, &down);
-        for (int i = 0; i < COUNT; i++) CHECK(data[i] == round + i, "round %d: [%d] is %d", round, i, data[i]);
+        for (int i = 0; i < COUNT; i++) {
+            CHECK(data[i] == round + i, "round %d: [%d] is %d", round, i, data[i]);
+        }
         OK(MPI_Igather(data, COUNT, MPI_INT, all, COUNT, MPI_INT, root, MPI_COMM_WORLD, &up));
         wait_in(round % 3, &up);
     }
@@ -71,7 +73,8 @@ int main(int argc, char **argv)
     pthread_t computing;
     setenv("AYATORI_SLEEP_MAX_MS", SLEEP_MAX_MS, 1);
     check_start(&argc, &argv);
-    int *data = check_alloc(COUNT * sizeof *data), *all = check_alloc((size_t)check_size * COUNT * sizeof *all);
+    int *data = check_alloc(COUNT * sizeof *data);
+    int *all = check_alloc((size_t)check_size * COUNT * sizeof *all);
     CHECK(pthread_create(&computing, NULL, compute, NULL) == 0, "no thread");
     to_all_and_back(data, all);
     locks();
