@@ -10,7 +10,7 @@ use ayatori_core::device::{Device, Gap, RailCapabilities};
 use ayatori_core::ids::{ProcessId, RailSet};
 use ayatori_core::link::Policy;
 use ayatori_core::transfer::choose::{self, Rails, Shape};
-use ayatori_devices::shm::{Occupancy, Shm, fabric, is_direct, is_exchange};
+use ayatori_devices::shm::{Occupancy, Shm, fabric, is_direct, is_exchange, room_bytes_max};
 use ayatori_devices::tcp::{Interface, Settings};
 use ayatori_launch::environment::{self, Launch};
 use ayatori_launch::machine::hostname;
@@ -257,6 +257,10 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
     if ranks > 1 && is_direct(&question, occupancy) {
         text += "a blocking call goes directly through the memory of the host, if its reduction commutes and its \
                  blocks are equal";
+        let bytes_max = room_bytes_max(collective, ranks, occupancy);
+        if (1..usize::MAX).contains(&bytes_max) && bytes > 0 {
+            let _ = write!(text, ",\nto {bytes_max} B");
+        }
         if is_exchange(&question, occupancy) {
             text += ",\nin one step: each rank writes its data, and reads what all others have written";
         }

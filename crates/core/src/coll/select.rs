@@ -109,8 +109,8 @@ impl Collective {
             Self::Bcast => &[Binomial, ScatterRecursiveDoubling, ScatterRing, Chain],
             Self::Gather | Self::Scatter => &[Binomial, Linear],
             Self::Gatherv | Self::Scatterv => &[Linear],
-            Self::Allgather => &[RecursiveDoubling, Bruck, Ring],
-            Self::Allgatherv => &[Bruck, Ring],
+            Self::Allgather => &[RecursiveDoubling, Bruck, Ring, Linear],
+            Self::Allgatherv => &[Bruck, Ring, Linear],
             Self::Alltoall => &[Linear, Bruck, Pairwise],
             Self::Alltoallv => &[Linear, Pairwise],
             Self::Reduce => &[Binomial, Rabenseifner],
@@ -150,7 +150,7 @@ pub enum Algorithm {
     ScatterRecursiveDoubling,
     /// Broadcast along a pipelined chain.
     Chain,
-    /// Everything at once: gather, scatter, alltoall.
+    /// Everything at once: gather, scatter, allgather, alltoall.
     Linear,
     /// Allgather, allreduce; the latter for commutative operations.
     Ring,
@@ -250,6 +250,9 @@ pub struct Fabric {
     pub switch_ps: u64,
     /// Rate of one long message in bytes a second.
     pub bandwidth_bytes_per_s: u64,
+    /// Time of a byte in long messages that hold what has just come (allgather by recursive doubling or
+    /// Bruck's algorithm, recursive halving), in percent of that in others.
+    pub relayed_percent: u32,
     /// Rate of a reduction in bytes of one operand a second.
     pub reduction_bytes_per_s: u64,
     /// Rate of a copy in bytes a second.
@@ -268,6 +271,7 @@ impl Default for Fabric {
             message_ps: 100_000,
             switch_ps: 700_000,
             bandwidth_bytes_per_s: 12_000_000_000,
+            relayed_percent: 100,
             reduction_bytes_per_s: 8_000_000_000,
             copy_bytes_per_s: 12_000_000_000,
             eager_bytes_max: 8 << 10,
@@ -294,6 +298,15 @@ pub fn serves(question: &Question, algorithm: Algorithm) -> bool {
     collective.algorithms().contains(&algorithm)
         && (commutative || !needs_commutative)
         && (size.is_power_of_two() || !needs_power_of_two)
+        && !(is_for_few(collective, algorithm) && size > FEW)
+}
+
+/// Most processes of an allgather in which all send to all at once: networks carry so many messages at a time
+/// worse than a model of one message says.
+const FEW: u32 = 32;
+
+fn is_for_few(collective: Collective, algorithm: Algorithm) -> bool {
+    matches!(collective, Collective::Allgather | Collective::Allgatherv) && algorithm == Algorithm::Linear
 }
 
 /// The cheapest algorithm by estimate.
@@ -363,7 +376,9 @@ fn write_explanation(text: &mut String, question: &Question, fabric: &Fabric) ->
     for &algorithm in collective.algorithms() {
         let name = algorithm.name();
         if !serves(question, algorithm) {
-            let reason = if question.commutative {
+            let reason = if is_for_few(collective, algorithm) {
+                "is for 32 processes at most"
+            } else if question.commutative {
                 "needs a power of two"
             } else {
                 "needs an operation that commutes"
@@ -477,6 +492,10 @@ mod tests {
         assert_eq!(choose_by_name(&Question { commutative: false, ..q }, "ring", &fabric), None);
         let odd = question(Collective::Allgather, 8, 6);
         assert_eq!(choose_by_name(&odd, "recursive_doubling", &fabric), None);
+        let of_size = |size| question(Collective::Allgather, 8, size);
+        assert!(choose_by_name(&of_size(32), "linear", &fabric).is_some());
+        assert_eq!(choose_by_name(&of_size(33), "linear", &fabric), None);
+        assert!(explain(&of_size(33), &fabric).contains("linear                      is for 32 processes"));
     }
 
     #[test]

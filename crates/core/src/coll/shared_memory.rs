@@ -84,11 +84,29 @@ pub fn alltoall_segment_bytes(block_bytes: usize, done_bytes: usize, size: u32, 
     (block_bytes - done_bytes).min(area_bytes / n / LINE_BYTES * LINE_BYTES)
 }
 
-/// Longest data that goes through a room where each rank has a CPU, in bytes: longer ones gain from the
-/// kernel's copy, a message at a time. With more ranks than CPUs each message costs a turn on a CPU, and
-/// there is no limit (measured with 4 and 8 ranks on 2 CPUs, allreduce of 1 MiB: 450 against 1150 µs, 1300
-/// against 2600 µs).
-const BYTES_MAX: usize = 256 << 10;
+/// Longest data that go through a room where each rank has a CPU, in bytes of a [`Question`] among `size`
+/// members. Longer ones gain from schedules of messages, which the kernel copies once. A broadcast is
+/// written once and read by all at the same time: no schedule does better.
+///
+/// Measured with 2 to 16 ranks on 16 CPUs of 2024 (Intel Xeon, model 207); `docs/shm.md` has the figures. With
+/// more ranks than CPUs each message costs a turn on a CPU, and there is no limit (4 and 8 ranks on 2 CPUs,
+/// allreduce of 1 MiB: 450 against 1150 µs, 1300 against 2600 µs).
+pub fn room_bytes_max(collective: Collective, size: u32, occupancy: Occupancy) -> usize {
+    if occupancy.is_oversubscribed() {
+        return usize::MAX;
+    }
+    let size = size as usize;
+    match collective {
+        Collective::Barrier | Collective::Bcast => usize::MAX,
+        Collective::Allreduce | Collective::Allgather if size <= 2 => EXCHANGE_BYTES_MAX,
+        _ if size <= 2 => 8 << 10,
+        Collective::Alltoall => (16 << 10).min((128 << 10) / size),
+        Collective::Allgather if size >= 8 => 16 << 10,
+        Collective::Allgather | Collective::Gather => 8 << 10,
+        Collective::Scatter => 64 << 10,
+        _ => 32 << 10,
+    }
+}
 
 /// The job's ranks on this host, as all of them know it alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,8 +151,7 @@ pub fn is_direct(question: &Question, occupancy: Occupancy) -> bool {
         | Collective::Alltoallv
         | Collective::NeighborAlltoall => false,
     };
-    // A broadcast's data may be lent: `lend.rs`.
-    fits && (occupancy.is_oversubscribed() || bytes <= BYTES_MAX || collective == Collective::Bcast)
+    fits && bytes <= room_bytes_max(collective, size, occupancy)
 }
 
 /// Whether a reduction of `bytes` in elements of `element_bytes` can be cut for the room: it fits whole, or a
@@ -147,27 +164,40 @@ pub fn operand_fits(element_bytes: usize, bytes: usize, occupancy: Occupancy) ->
 /// Lengths of broadcasts that the kernel copies straight from the root's memory (`lend.rs`), among `size`
 /// members.
 ///
-/// Measured, 64 KiB, lent / through the room in µs: 2 ranks on 2 CPUs 5 / 12, 4 ranks 12 / 18, 7 ranks 30 /
-/// 29; 1 MiB: 70 / 150, 250 / 210, 520 / 350. Where ranks share CPUs much, what one has read from the room is
-/// in the next one's cache.
+/// The kernel takes and drops a reference to each page that it copies, so members that read the same pages at
+/// once wait for each other. Measured, lent / through the room in µs, with a CPU each: 64 KiB, 2 ranks 5 / 7,
+/// 4 ranks 18 / 12, 8 ranks 47 / 14, 16 ranks 98 / 14; 1 MiB: 67 / 78, 350 / 160, 710 / 170, 1530 / 175. On 2
+/// CPUs: 4 ranks 12 / 18 and 250 / 210, 7 ranks 30 / 29 and 520 / 350. Where ranks share CPUs much, what one
+/// has read from the room is in the next one's cache.
 pub fn lent_lengths(size: u32, occupancy: Occupancy) -> Range<usize> {
-    if !occupancy.is_oversubscribed() {
+    if size <= 2 && !occupancy.is_oversubscribed() {
         8 << 10..usize::MAX
-    } else if size <= occupancy.cpus_count.saturating_mul(2) {
+    } else if occupancy.is_oversubscribed() && size <= occupancy.cpus_count.saturating_mul(2) {
         32 << 10..512 << 10
     } else {
         0..0
     }
 }
 
-/// Cost of schedules in shared memory, measured through the library on a machine of 2026 (2 ranks; 4 to 32
-/// ranks on 2 CPUs).
+/// Cost of schedules in shared memory, measured through the library on machines of 2024 and 2026: 4 to 32 ranks
+/// on 2 CPUs, 4 to 16 ranks on 16. The latter are fitted so that the algorithms chosen take least time: of 185
+/// operations, sizes and lengths that go as messages they take 1.02 times the quickest in the mean.
 pub fn fabric(occupancy: Occupancy) -> Fabric {
+    if occupancy.is_oversubscribed() {
+        return Fabric {
+            latency_ps: 500_000,
+            message_ps: 300_000,
+            switch_ps: 800_000,
+            processors: Some(occupancy.cpus_count),
+            ..Fabric::default()
+        };
+    }
     Fabric {
-        latency_ps: 500_000,
-        message_ps: 300_000,
-        switch_ps: 800_000,
-        processors: occupancy.is_oversubscribed().then_some(occupancy.cpus_count),
+        latency_ps: 1_200_000,
+        message_ps: 200_000,
+        bandwidth_bytes_per_s: 10_000_000_000,
+        relayed_percent: 150,
+        eager_bytes_max: 4 << 10,
         ..Fabric::default()
     }
 }
@@ -214,14 +244,51 @@ mod tests {
 
     #[test]
     fn long_data_stay_out_of_the_room_where_each_rank_has_a_cpu() {
-        assert!(asked(Collective::Allreduce, 256 << 10, (8, 8)));
-        assert!(!asked(Collective::Allreduce, (256 << 10) + 1, (8, 8)));
+        // The longest that go through the room, by size.
+        let longest = |collective, sizes: [u32; 4]| {
+            sizes.map(|size| {
+                let is_in = |&shift: &u32| asked(collective, 1 << shift, (size, size));
+                assert!(asked(collective, 64 << 20, (size, 1)) || collective != Collective::Gather);
+                (0..32).rev().find(is_in).map_or(0, |shift| 1_usize << shift)
+            })
+        };
+        let sizes = [2, 4, 8, 16];
+        assert_eq!(longest(Collective::Allreduce, sizes), [2, 32, 32, 32].map(|kib| kib << 10));
+        assert_eq!(longest(Collective::Reduce, sizes), [8, 32, 32, 32].map(|kib| kib << 10));
+        assert_eq!(longest(Collective::Allgather, sizes), [2, 8, 16, 16].map(|kib| kib << 10));
+        assert_eq!(longest(Collective::Alltoall, sizes), [8, 16, 16, 8].map(|kib| kib << 10));
+        assert_eq!(longest(Collective::Gather, sizes), [8, 8, 8, 8].map(|kib| kib << 10));
+        assert_eq!(longest(Collective::Scatter, sizes), [8, 64, 64, 64].map(|kib| kib << 10));
+        assert_eq!(longest(Collective::Bcast, sizes), [1 << 31; 4]);
+        assert!(!asked(Collective::Allreduce, (32 << 10) + 1, (8, 8)));
         assert!(asked(Collective::Allreduce, 64 << 20, (8, 2)));
-        assert!(asked(Collective::Bcast, 64 << 20, (8, 8)));
     }
 
     #[test]
-    fn broadcasts_are_lent_where_ranks_share_cpus_little() {
+    fn algorithms_of_16_ranks_with_a_cpu_each_are_the_quick_ones_measured() {
+        use super::super::Algorithm as A;
+        use super::super::select::choose;
+        let fabric = fabric(Occupancy { ranks_count: 16, cpus_count: 16 });
+        let taken = |collective, lengths: [usize; 4]| {
+            lengths.map(|bytes| {
+                choose(&Question { collective, bytes, size: 16, commutative: true }, &fabric).algorithm
+            })
+        };
+        // Within 7 % of the quickest.
+        let lengths = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
+        assert_eq!(taken(Collective::Allreduce, lengths)[1..3], [A::Rabenseifner; 2]);
+        assert_eq!(taken(Collective::Reduce, lengths)[1..], [A::Rabenseifner; 3]);
+        assert_eq!(taken(Collective::Allgather, lengths)[1..], [A::Linear, A::Ring, A::Ring]);
+        assert_eq!(taken(Collective::Alltoall, lengths), [A::Linear, A::Linear, A::Pairwise, A::Pairwise]);
+        assert_eq!(taken(Collective::Gather, lengths), [A::Linear; 4]);
+        assert_eq!(taken(Collective::Scatter, lengths), [A::Linear; 4]);
+        // The length is of all blocks.
+        let vectors = lengths.map(|block| 16 * block);
+        assert_eq!(taken(Collective::ReduceScatter, vectors)[1..], [A::Pairwise; 3]);
+    }
+
+    #[test]
+    fn broadcasts_are_lent_to_one_reader_or_where_ranks_share_cpus_little() {
         let lent = |size, ranks_count, len: usize| {
             lent_lengths(size, Occupancy { ranks_count, cpus_count: 2 }).contains(&len)
         };
@@ -229,6 +296,10 @@ mod tests {
         assert!(lent(4, 4, 32 << 10) && !lent(4, 4, (32 << 10) - 1));
         assert!(lent(4, 4, (512 << 10) - 1) && !lent(4, 4, 512 << 10));
         assert!(!lent(2, 2, 8) && !lent(4, 4, 1 << 20) && !lent(5, 5, 64 << 10));
+        for size in 3..20 {
+            let own = Occupancy { ranks_count: size, cpus_count: size };
+            assert!(lent_lengths(size, own).is_empty(), "{size}");
+        }
     }
 
     #[test]

@@ -35,7 +35,9 @@ mod watch;
 mod words;
 
 pub use active::LOCAL_SIZE_MAX;
-pub use ayatori_core::coll::shared_memory::{Occupancy, fabric, is_direct, is_exchange, operand_fits};
+pub use ayatori_core::coll::shared_memory::{
+    Occupancy, fabric, is_direct, is_exchange, operand_fits, room_bytes_max,
+};
 pub use collectives::{Call, NodeCollectives};
 pub use device::{Shm, ShmConfig};
 pub use segment::{RingSize, ShmError, Source};

@@ -1,6 +1,7 @@
 //! `MPI_Allgather`, `MPI_Allgatherv`.
 
 mod bruck;
+mod linear;
 mod recursive_doubling;
 mod ring;
 
@@ -28,6 +29,7 @@ pub fn allgather(
     }
     let mut builder = Builder::new(pool, send.is_virtual() || recv.is_virtual());
     match choice.algorithm {
+        Algorithm::Linear => linear::build(&mut builder, context, send, recv),
         Algorithm::Ring => ring::build(&mut builder, context, send, recv),
         Algorithm::Bruck => bruck::build(&mut builder, context, send, recv),
         Algorithm::RecursiveDoubling => match recv {

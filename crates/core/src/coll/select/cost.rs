@@ -13,6 +13,8 @@ struct Cost {
     extra_messages: u128,
     /// Bytes moved on the longest path.
     bytes: u128,
+    /// Whether messages hold what has just come.
+    is_relayed: bool,
     /// Bytes reduced on the longest path.
     reduced_bytes: u128,
     /// Bytes copied on the longest path.
@@ -36,10 +38,12 @@ pub(super) fn estimate_ps(question: &Question, algorithm: Algorithm, fabric: &Fa
     let cost = cost(question, algorithm, fabric);
     let (latency_ps, message_ps) = (u128::from(fabric.latency_ps), u128::from(fabric.message_ps));
     // A long message asks first: a message there and one back.
-    let asks = if cost.message_bytes > fabric.eager_bytes_max as u128 { 3 } else { 1 };
+    let is_long = cost.message_bytes > fabric.eager_bytes_max as u128;
+    let asks = if is_long { 3 } else { 1 };
+    let percent = if is_long && cost.is_relayed { u128::from(fabric.relayed_percent) } else { 100 };
     let path_ps = cost.rounds * asks * latency_ps
         + cost.extra_messages * asks * message_ps
-        + at_rate_ps(cost.bytes, fabric.bandwidth_bytes_per_s)
+        + at_rate_ps(cost.bytes * percent / 100, fabric.bandwidth_bytes_per_s)
         + at_rate_ps(cost.reduced_bytes, fabric.reduction_bytes_per_s)
         + at_rate_ps(cost.copied_bytes, fabric.copy_bytes_per_s);
     let Some(processors) = fabric.processors.filter(|&processors| processors < question.size) else {
@@ -186,12 +190,14 @@ fn allgather(algorithm: Algorithm, n: u128, m: u128, log: u128) -> Cost {
                 rounds: log,
                 message_bytes: n * m / 2,
                 bytes: all,
+                is_relayed: true,
                 copied_bytes: copied,
                 all_messages: n * log,
                 all_bytes: n * (all + copied),
                 ..Cost::default()
             }
         }
+        Algorithm::Linear => Cost { copied_bytes: m, ..alltoall(Algorithm::Linear, n, m, log) },
         _ => Cost {
             rounds: n - 1,
             message_bytes: m,
@@ -325,6 +331,7 @@ fn reduce_scatter(algorithm: Algorithm, n: u128, m: u128, log: u128, fold: u128)
             rounds: log + 2 * fold,
             message_bytes: m / 2,
             bytes: (1 + fold) * m,
+            is_relayed: true,
             reduced_bytes: (1 + fold) * m,
             all_messages: n * log,
             all_bytes: (2 + fold) * n * m,
@@ -352,7 +359,7 @@ mod tests {
     /// A line for each algorithm: the cost by its fields, the estimate where each process has a processor and
     /// where all share three, and the length of segments.
     fn table() -> String {
-        let own = Fabric { bandwidth_bytes_per_s: 11_000_000_000, ..Fabric::default() };
+        let own = Fabric { bandwidth_bytes_per_s: 11_000_000_000, relayed_percent: 150, ..Fabric::default() };
         let shared = Fabric { processors: Some(3), ..own };
         let mut text = String::from(
             "collective,algorithm,processes,bytes,rounds,message_bytes,extra_messages,moved,reduced,copied,\
