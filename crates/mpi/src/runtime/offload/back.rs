@@ -8,10 +8,14 @@ use ayatori_core::device::Armed;
 use ayatori_devices::threads::Parker;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// `None`: the mode is not in force.
 static BACK: Mutex<Option<Box<Back>>> = Mutex::new(None);
+
+/// So much later than the core wants it the thread may wake: the kernel's timers are no more exact, and the two
+/// times compared were read one after the other.
+const TIMER_SLACK: Duration = Duration::from_micros(50);
 
 /// The right to it.
 pub(super) type Locked = MutexGuard<'static, Option<Box<Back>>>;
@@ -91,15 +95,19 @@ impl Back {
     /// Arms the device, which looks have disarmed. Whether the thread, which sleeps, may go on to.
     fn may_sleep(&mut self) -> bool {
         let machine = self.machine.as_mut().expect("no call borrows while the lock is held");
-        let wakes_in_time = match (machine.sleep_max(), self.sleeps_until) {
-            (Some(left), Some(until)) => Instant::now() + left >= until,
-            (due, _) => due.is_none(),
-        };
-        wakes_in_time
+        wakes_in_time(Instant::now(), machine.sleep_max(), self.sleeps_until)
             && !machine.core.wants_transmit()
             && self.executor.is_idle()
             && (machine.device.is_armed() || machine.device.arm_aside() == Armed::Armed)
             && !self.executor.advance_nodes(machine)
+    }
+}
+
+/// Whether a thread that sleeps until then is awake when the core wants it, which is after `left`.
+fn wakes_in_time(now: Instant, left: Option<Duration>, until: Option<Instant>) -> bool {
+    match (left, until) {
+        (Some(left), Some(until)) => now + left + TIMER_SLACK >= until,
+        (left, _) => left.is_none(),
     }
 }
 
@@ -115,5 +123,21 @@ pub(in crate::runtime) fn end_wait() {
             // The holder may have looked for commands before ours was there.
             None => rouse(&parker),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_until_the_same_moment_is_not_broken_off() {
+        let (now, left) = (Instant::now(), Duration::from_millis(2));
+        // The core's clock was read a moment before the thread's.
+        assert!(wakes_in_time(now, Some(left), Some(now + left + Duration::from_nanos(300))));
+        assert!(wakes_in_time(now, Some(left), Some(now + left / 2)));
+        assert!(!wakes_in_time(now, Some(left), Some(now + 2 * left)));
+        assert!(wakes_in_time(now, None, None) && wakes_in_time(now, None, Some(now)));
+        assert!(!wakes_in_time(now, Some(left), None));
     }
 }
