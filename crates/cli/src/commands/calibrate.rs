@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Also write each figure that was measured
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// Measure nothing: take the figures that --keep wrote on this machine
+    /// Measure nothing: take the figures that --keep wrote, here or on another machine
     #[arg(long, value_name = "FILE", conflicts_with_all = ["keep", "budget", "ranks"])]
     from: Option<PathBuf>,
 }
@@ -111,6 +111,11 @@ fn measured(args: &Args) -> anyhow::Result<(Facts, Sorted)> {
             std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let records = Records::parse(&text).with_context(|| format!("in {}", file.display()))?;
         facts.circumstances = records.circumstances;
+        if facts.core_count != records.core_count {
+            // Another machine, of whose memories the file says nothing.
+            facts.topology = Topology::default();
+        }
+        (facts.core_count, facts.cache_mib) = (records.core_count, records.cache_mib);
         return Ok((facts, calibrate::sort(&records.sightings)));
     }
     let bench = Bench::new(args.budget)?;
@@ -118,7 +123,9 @@ fn measured(args: &Args) -> anyhow::Result<(Facts, Sorted)> {
     let sightings = bench.measure(if args.check { &args.ranks } else { &[] }, &facts.topology)?;
     let sorted = calibrate::sort(&sightings);
     if let Some(file) = &args.keep {
-        let records = Records { circumstances: facts.circumstances.clone(), sightings };
+        let circumstances = facts.circumstances.clone();
+        let (core_count, cache_mib) = (facts.core_count, facts.cache_mib);
+        let records = Records { circumstances, core_count, cache_mib, sightings };
         std::fs::write(file, records.text()).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok((facts, sorted))

@@ -60,8 +60,7 @@ impl Mpi {
                 let [copied_bytes, reduced] = own_work_bytes(&schedule);
                 reduced_bytes = reduced;
                 nic.spend_to_copy(copied_bytes);
-                // What a reduction sends, the processes have copied or reduced just before.
-                nic.set_writes_first(reduced > 0);
+                nic.set_writes_first(reduced > 0 && sends_what_it_wrote(&schedule));
             }
             process.collectives().start(nic, CommId::WORLD, schedule)
         })?;
@@ -112,6 +111,14 @@ fn own_work_bytes(schedule: &Schedule) -> [usize; 2] {
     };
     let all = schedule.actions().map(bytes);
     all.fold([0, 0], |sum, [copied, reduced]| [sum[0] + copied, sum[1] + reduced])
+}
+
+/// Whether a process sends what it has copied or reduced just before. Two ranks that exchange their operands
+/// do not.
+fn sends_what_it_wrote(schedule: &Schedule) -> bool {
+    let is_work = |action: &Action| matches!(action, Action::Copy { .. } | Action::Reduce { .. });
+    let after = schedule.actions().skip_while(|action| !is_work(action));
+    after.into_iter().any(|action| matches!(action, Action::Send { .. }))
 }
 
 fn schedule(

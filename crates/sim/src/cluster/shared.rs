@@ -30,11 +30,18 @@ impl Fabric {
         let relayed_ps = pieces.and_then(|pieces| self.relay_ps(from, pieces.piece_bytes, bytes as usize));
         // One picosecond at least, so that what leaves first arrives first.
         let copy_ps = relayed_ps.unwrap_or_else(|| self.move_ps(bytes)).max(1);
-        let from_ps = self.memory_free_ps[host].max(now_ps);
-        let done_ps = from_ps + copy_ps;
-        self.memory_free_ps[host] = done_ps;
-        self.memory_busy_ps[host] += copy_ps;
         let line_ps = self.line_ps(from, to);
+        // What was measured from core to core is what one core gets; others get theirs at the same time.
+        let free_ps = match self.is_fetched(from, to) {
+            true => &mut self.states[to as usize].fetched_ps,
+            false => {
+                self.memory_busy_ps[host] += copy_ps;
+                &mut self.memory_free_ps[host]
+            }
+        };
+        let from_ps = now_ps.max(*free_ps);
+        let done_ps = from_ps + copy_ps;
+        *free_ps = done_ps;
         if let Some(Pieces { piece_bytes, last_ps }) = pieces {
             let piece_ps = (u128::from(copy_ps) * piece_bytes as u128 / u128::from(bytes)) as u64;
             // The way from core to core is part of what was measured of both sides' copies.

@@ -382,16 +382,19 @@ async fn windows(mpi: Mpi, bytes: u64, window: u32, count: u32) -> Result<(), Er
 }
 
 /// A collective operation, again and again.
-async fn turns_of(mpi: Mpi, operation: Collective, bytes: u64) -> Result<(), Error> {
-    for _ in 0..TURNS {
+async fn turns_of(mpi: Mpi, operation: Collective, bytes: u64, turns: u32) -> Result<(), Error> {
+    for _ in 0..turns {
         mpi.collective(operation, bytes, None).await?;
     }
     Ok(())
 }
 
-/// Turns that are run for a figure, after as many in which the library learns. Long ping-pongs get more: at
-/// first the library looks at the way that it does not hold more often than in the long run.
+/// Turns that are run for a figure, after as many in which the library learns. Long ping-pongs and collective
+/// operations get more: at first the library looks at the way that it does not hold more often than in the
+/// long run.
 const TURNS: u32 = 16;
+const COLLECTIVE_TURNS: u32 = 256;
+const COLLECTIVE_LONG_BYTES: u64 = 16 << 10;
 const PING_PONG_TURNS: u32 = 512;
 const TCP_PING_PONG_TURNS: u32 = 64;
 
@@ -448,14 +451,18 @@ fn predicted(
         }
         "barrier" | "allreduce" | "alltoall" => {
             let operation = Collective::by_name(name).context("an operation of the library")?;
-            // The benchmark has a buffer to send from and one to receive into.
+            // The benchmark has a buffer to send from and one to receive into. Where each rank has a core, a long
+            // allreduce goes by messages: a rank also goes through its peer's operand and where that comes to.
             let block_count = if name == "alltoall" { sample.ranks } else { 1 };
-            let working_set_bytes = 2 * bytes * u64::from(block_count);
+            let has_cores = sample.ranks <= core_count;
+            let buffer_count = if name == "allreduce" && has_cores { 4 } else { 2 };
+            let working_set_bytes = buffer_count * bytes * u64::from(block_count);
             cluster.run(|mpi| async move {
                 mpi.goes_through(working_set_bytes);
                 Ok(())
             })?;
-            turn_ps(cluster, TURNS, |mpi| turns_of(mpi, operation, bytes))? * us
+            let turns = if bytes < COLLECTIVE_LONG_BYTES { TURNS } else { COLLECTIVE_TURNS };
+            turn_ps(cluster, turns, |mpi| turns_of(mpi, operation, bytes, turns))? * us
         }
         _ => return Ok(None),
     }))

@@ -12,6 +12,10 @@ use super::{Near, Sample, Sighting};
 pub struct Records {
     /// On which host and under which load, in words.
     pub circumstances: String,
+    /// CPUs of the host.
+    pub core_count: u32,
+    /// Its last cache, MiB, if known.
+    pub cache_mib: Option<f64>,
     /// The figures, in the order in which they were measured.
     pub sightings: Vec<Sighting>,
 }
@@ -20,9 +24,14 @@ const HEAD: &str = "round name ranks bytes value line_ns_min line_ns_max copy_gb
                     copy_gbytes_per_s_max";
 
 impl Records {
-    /// One line a figure, under a comment with the circumstances and a line of columns' names.
+    /// One line a figure, under a comment with the circumstances, a line about the host, and one of columns'
+    /// names.
     pub fn text(&self) -> String {
-        let mut text = format!("# {}\n{HEAD}\n", self.circumstances);
+        let mut text = format!("# {}\ncpus {}", self.circumstances, self.core_count);
+        if let Some(mib) = self.cache_mib {
+            let _ = write!(text, " cache_mib {mib}");
+        }
+        let _ = write!(text, "\n{HEAD}\n");
         for Sighting { sample: Sample { name, ranks, bytes, value }, near, round } in &self.sightings {
             let _ = write!(text, "{round} {name} {ranks} {bytes} {value}");
             if let Some(Near { line_ns: [a, b], copy_gbytes_per_s: [c, d] }) = near {
@@ -39,9 +48,21 @@ impl Records {
         let mut lines = text.lines();
         let circumstances = lines.next().and_then(|line| line.strip_prefix("# "));
         let circumstances = circumstances.context("the first line is no comment")?.to_owned();
-        ensure!(lines.next() == Some(HEAD), "the second line does not name the columns");
+        let (core_count, cache_mib) =
+            lines.next().and_then(host).context("the second line does not say how many CPUs the host has")?;
+        ensure!(lines.next() == Some(HEAD), "the third line does not name the columns");
         let one = |line: &str| sighting(line).with_context(|| format!("in the line '{line}'"));
-        Ok(Records { circumstances, sightings: lines.map(one).collect::<anyhow::Result<_>>()? })
+        let sightings = lines.map(one).collect::<anyhow::Result<_>>()?;
+        Ok(Records { circumstances, core_count, cache_mib, sightings })
+    }
+}
+
+/// CPUs and last cache.
+fn host(line: &str) -> Option<(u32, Option<f64>)> {
+    match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
+        ["cpus", cpus] => Some((cpus.parse().ok()?, None)),
+        ["cpus", cpus, "cache_mib", mib] => Some((cpus.parse().ok()?, Some(mib.parse().ok()?))),
+        _ => None,
     }
 }
 
@@ -64,6 +85,8 @@ mod tests {
         let near = Near { line_ns: [27.25, 29.0], copy_gbytes_per_s: [48.0, 57.5] };
         let records = Records {
             circumstances: "on a host, with a load of 0.1".into(),
+            core_count: 16,
+            cache_mib: Some(37.5),
             sightings: vec![
                 Sighting { sample: sample.clone(), near: Some(near), round: 1 },
                 Sighting { sample: Sample { value: 1e-3, ..sample }, near: None, round: 2 },
@@ -71,9 +94,17 @@ mod tests {
         };
         let text = records.text();
         assert_eq!(Records::parse(&text).unwrap(), records);
-        for (from, to) in
-            [("# on", "on"), ("round", "turn"), ("2.5", "nan"), (" 57.5", ""), ("1 rate", "rate")]
-        {
+        let of_no_cache = Records { cache_mib: None, ..records };
+        assert_eq!(Records::parse(&of_no_cache.text()).unwrap(), of_no_cache);
+        for (from, to) in [
+            ("# on", "on"),
+            ("cpus 16", "16"),
+            (" 37.5", ""),
+            ("round", "turn"),
+            ("2.5", "nan"),
+            (" 57.5", ""),
+            ("1 rate", "rate"),
+        ] {
             assert!(Records::parse(&text.replacen(from, to, 1)).is_err(), "{from} -> {to}");
         }
     }
