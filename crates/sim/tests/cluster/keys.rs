@@ -42,7 +42,7 @@ cache_mib = 1
 name = \"eth0\"
 rate_gbps = 10
 device = \"tcp\"
-sockets = { relay_rate = [{ within_kib = 64, gbytes_per_s = 9 }] }
+sockets = { relay_rate = [{ within_kib = 64, gbytes_per_s = 0.4 }] }
 [host_models.h.software]
 waiting = \"thread\"
 system_call_ns = 100
@@ -100,7 +100,7 @@ receive_stages = [{ name = \"engine\", packet_ns = 10 }, { name = \"write\", dma
 [host_models.h.software]
 [topology]
 kind = \"torus\"
-extents = [5, 2]
+extents = [6, 2]
 switch_model = \"s\"
 [hosts]
 model = \"h\"
@@ -260,6 +260,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.nic.sockets.receive_ns", "900"),
     ("host_models.h.nic.sockets.receive_gbytes_per_s", "1"),
     ("host_models.h.nic.sockets.relay_rate.gbytes_per_s", "1"),
+    ("host_models.h.nic.sockets.stream_rate", "[{ within_kib = 64, gbytes_per_s = 1 }]"),
     ("host_models.h.nic.sockets.library_ns", "900"),
     ("host_models.h.nic.sockets.checksum_gbytes_per_s", "1"),
     ("host_models.h.nics_as", "\"bond\""),
@@ -330,7 +331,6 @@ const LISTED: &[(&str, &str)] = &[
     ("host_models.h.nic.send_stages.name", NAME),
     ("host_models.h.nic.receive_stages.name", NAME),
     ("host_models.h.nic.sockets.relay_rate.within_kib", WORKLOAD),
-    ("host_models.h.nic.sockets.stream_rate", "counted of a packet sent soon after another, in windows"),
     ("host_models.h.software.kernel_copy_rate.within_kib", WORKLOAD),
     ("host_models.h.software.relay_rate.within_kib", WORKLOAD),
     ("host_models.h.software.hot_copy_gbytes_per_s", WORKLOAD),
@@ -355,7 +355,6 @@ const EXCEPT: &[(&str, &str, &str, &str)] = &[
     ("pci", "switch_models.s.pause", "false", SAME),
     ("plain", "switch_models.s.pause", "false", SAME),
     ("pci", "switch_models.s.router.", "", ONE_SWITCH),
-    ("routers", "switch_models.s.router.tie", "\"up\"", NO_TIES),
     ("plain", "switch_models.s.router.tie", "\"up\"", NO_TIES),
     ("sockets", "host_models.h.cache_mib", "7", WORKLOAD),
     ("plain", "host_models.h.software.hot_kernel_copy_gbytes_per_s", "1", WORKLOAD),
