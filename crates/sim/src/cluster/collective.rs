@@ -59,7 +59,7 @@ impl Mpi {
             if is_counted {
                 let [copied_bytes, reduced] = own_work_bytes(&schedule);
                 reduced_bytes = reduced;
-                nic.spend_to_copy(copied_bytes);
+                nic.fabric.spend_to_copy(nic.me, copied_bytes);
                 nic.set_writes_first(reduced > 0 && sends_what_it_wrote(&schedule));
             }
             process.collectives().start(nic, CommId::WORLD, schedule)
@@ -68,8 +68,7 @@ impl Mpi {
         self.wait(request).await?;
         self.with_world(|world| {
             world.fabric.states[self.rank() as usize].writes_first = false;
-            let time_ps = world.fabric.reduce_ps(self.rank(), reduced_bytes, u32::from(reduced_bytes > 0));
-            world.fabric.spend(self.rank(), time_ps);
+            world.fabric.spend_to_reduce(self.rank(), reduced_bytes, u32::from(reduced_bytes > 0));
         });
         Ok(())
     }

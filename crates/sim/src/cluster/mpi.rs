@@ -14,6 +14,9 @@ use super::fabric::Fabric;
 use super::{DirectReceive, Nic, World};
 use crate::trace::{Bar, Operation};
 
+/// What a rank copies by itself before others get at the memory, bytes.
+const COPY_PIECE_BYTES: u64 = 16 << 10;
+
 /// A rank's way into its process. Cheap to clone; all clones are the same rank.
 #[derive(Clone)]
 pub struct Mpi {
@@ -78,6 +81,28 @@ impl Mpi {
     /// Computes for so long, without calling the library.
     pub fn compute(&self, time_ps: u64) {
         self.world.borrow_mut().fabric.compute(self.rank, time_ps);
+    }
+
+    /// Copies so many bytes within its own memory, without calling the library. Others use the memory
+    /// meanwhile: it goes a piece at a time.
+    pub async fn copy(&self, bytes: u64) {
+        let mut left_bytes = bytes;
+        while left_bytes > 0 {
+            let piece_bytes = left_bytes.min(COPY_PIECE_BYTES);
+            left_bytes -= piece_bytes;
+            self.with_world(|world| world.fabric.spend_to_copy(self.rank, piece_bytes as usize));
+            let done_ps = self.now_ps();
+            let is_over = || {
+                self.with_world(|world| {
+                    let is_over = world.fabric.network.now_ps() >= done_ps;
+                    if !is_over {
+                        world.fabric.wake_at(self.rank, done_ps);
+                    }
+                    is_over
+                })
+            };
+            poll_fn(|_| if is_over() { Poll::Ready(()) } else { Poll::Pending }).await;
+        }
     }
 
     /// From now on this rank goes through so many bytes of memory from one use of a buffer to the next: what

@@ -13,6 +13,7 @@ use super::NicUse;
 use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
 use super::sockets::FETCHED_BEHIND_BYTES;
+use super::software::MemoryWork;
 
 /// One process' view of the simulated fabric, made anew for each call into its
 /// [`Process`](ayatori_core::Process). Rail 0 is the host's memory, the NICs follow.
@@ -24,18 +25,18 @@ pub struct Nic<'a> {
 impl Nic<'_> {
     /// The sender's software, for a packet with a payload or for a put or get.
     fn spend_to_send(&mut self, payload_bytes: usize) {
-        let (config, software) = (&self.fabric.config, &self.fabric.config.software);
-        let copies_ps = u64::from(software.send_copies) * self.fabric.copy_ps(self.me, payload_bytes);
-        let own_ps = config.send_ps + copies_ps + software.checksum_ps(payload_bytes as u64);
+        let (send_ps, software) = (self.fabric.config.send_ps, self.fabric.config.software);
+        let copies_ps = self.copies_ps(software.send_copies, payload_bytes, send_ps);
+        let own_ps = send_ps + copies_ps + software.checksum_ps(payload_bytes as u64);
         let kernel_ps = software.send_kernel_ps;
         self.fabric.spend(self.me, own_ps);
         self.fabric.spend_in_kernel(self.me, kernel_ps);
     }
 
-    /// The process copies within its own memory.
-    pub(super) fn spend_to_copy(&mut self, bytes: usize) {
-        let time_ps = self.fabric.copy_ps(self.me, bytes);
-        self.fabric.spend(self.me, time_ps);
+    /// What so many copies of a payload take the process, the first so long after its clock.
+    fn copies_ps(&mut self, count: u32, bytes: usize, after_ps: u64) -> u64 {
+        let own_ps = u64::from(count) * self.fabric.copy_ps(self.me, bytes);
+        self.fabric.work_ps(self.me, after_ps, MemoryWork::copy(own_ps, bytes * count as usize))
     }
 
     /// Whether the process and those it talks to have just written what they send.
@@ -59,6 +60,8 @@ impl Nic<'_> {
             && let Some(copy_ps) = self.fabric.kernel_copy_ps(self.me, access.local.len())
         {
             self.fabric.spend(self.me, self.fabric.config.software.get_ps);
+            let work = MemoryWork::copy(copy_ps, access.local.len());
+            let copy_ps = self.fabric.work_ps(self.me, 0, work);
             self.fabric.spend_in_kernel(self.me, copy_ps);
             return match self.fabric.read(access) {
                 Ok(()) => Submitted::Done,
@@ -148,6 +151,7 @@ impl Device for Nic<'_> {
             Arrived::RailUp(rail, peer) => return Some(Event::RailUp(Rail(rail), ProcessId(peer))),
             Arrived::Packet(handle) => {
                 let flight = &self.fabric.flights[handle];
+                let (rail, from) = (Rail(flight.rail), ProcessId(flight.from));
                 let Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, ahead_bytes } = &flight.cargo
                 else {
                     unreachable!("only packets are handed to processes")
@@ -157,7 +161,7 @@ impl Device for Nic<'_> {
                 let is_ahead = *ahead_bytes > 0;
                 let copied_bytes =
                     payload_bytes.min(if is_ahead { FETCHED_BEHIND_BYTES } else { usize::MAX });
-                let copy_ps = self.fabric.copy_ps(self.me, copied_bytes);
+                let is_matched = software.match_ps > 0 && brings_envelope(&bytes[..*header_bytes]);
                 cost_ps += match *pieces {
                     // The last piece is read when it has come, whatever was read before.
                     Some(Pieces { piece_bytes, last_ps }) => {
@@ -166,15 +170,14 @@ impl Device for Nic<'_> {
                         all_ps.max(rest_ps + self.fabric.piece_ps(self.me, piece_bytes, piece_bytes))
                     }
                     None => {
-                        let copies_ps = u64::from(software.receive_copies) * copy_ps;
+                        let copies_ps = self.copies_ps(software.receive_copies, copied_bytes, cost_ps);
                         let take_ps = self.fabric.take_packet_ps(handle, copies_ps);
                         take_ps + software.checksum_ps(payload_bytes as u64)
                     }
                 };
-                if software.match_ps > 0 && brings_envelope(&bytes[..*header_bytes]) {
+                if is_matched {
                     cost_ps += software.match_ps;
                 }
-                let (rail, from) = (Rail(flight.rail), ProcessId(flight.from));
                 Event::Packet(Incoming { rail, from, slot: handle.into() })
             }
         };
@@ -209,11 +212,8 @@ impl Device for Nic<'_> {
             return;
         }
         match work {
-            Work::Copied(bytes) => self.spend_to_copy(bytes),
-            Work::Reduced(bytes) => {
-                let time_ps = self.fabric.reduce_ps(self.me, bytes, 1);
-                self.fabric.spend(self.me, time_ps);
-            }
+            Work::Copied(bytes) => self.fabric.spend_to_copy(self.me, bytes),
+            Work::Reduced(bytes) => self.fabric.spend_to_reduce(self.me, bytes, 1),
         }
     }
 

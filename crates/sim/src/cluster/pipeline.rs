@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::fabric::{Cargo, Fabric, token_of};
+use super::fabric::{Cargo, Fabric, Flight, token_of};
 use super::{Config, UnitUsage};
 use crate::host::{Direction, Host, Model, Stage};
 use crate::network::{Gap, Message, flow_of};
@@ -148,15 +148,39 @@ impl Fabric {
         }
     }
 
+    /// The node that a process runs on.
+    fn process_node(&self, rank: u32) -> u16 {
+        let node_count = self.hardware.as_ref().map_or(1, |hardware| hardware.model.node_count);
+        let own = self.config.processes_per_host.max(1);
+        (u64::from(rank % own) * u64::from(node_count) / u64::from(own)) as u16
+    }
+
+    /// What work of a process takes that takes `own_ps` on an idle memory, begins at `from_ps` and moves so
+    /// many bytes through the memory of the node that the process runs on.
+    pub(super) fn through_memory(&mut self, rank: u32, from_ps: u64, own_ps: u64, bytes: u64) -> u64 {
+        let (host, node, now_ps) = (self.host_of(rank), self.process_node(rank), self.network.now_ps());
+        let Some(Hardware { model, hosts, .. }) = &mut self.hardware else { return own_ps };
+        hosts[host as usize].copy_ps(model, (bytes, node), (now_ps, from_ps), own_ps)
+    }
+
+    /// A transfer within a host sets off. When the memories that it is from and to are done with it: it goes
+    /// at the rate of one, and takes that of each.
+    pub(super) fn transfer_within(&mut self, handle: u32) -> u64 {
+        let Flight { from, to, .. } = self.flights[handle];
+        let (bytes, now_ps) = (self.flights[handle].bytes(), self.network.now_ps());
+        let nodes = [from, to].map(|rank| self.node_of(rank, handle, 0));
+        let host = self.host_of(from);
+        let Some(Hardware { model, hosts, .. }) = &mut self.hardware else { return now_ps };
+        let mut of_node = |node| hosts[host as usize].within(model, (bytes, node), now_ps);
+        let end_ps = of_node(nodes[0]);
+        if nodes[1] == nodes[0] { end_ps } else { end_ps.max(of_node(nodes[1])) }
+    }
+
     /// The memory that data of a flight are in, at the side of `rank`.
     fn node_of(&self, rank: u32, flight: u32, offset: u64) -> u16 {
-        let Some(hardware) = &self.hardware else { return 0 };
-        let own = self.config.processes_per_host.max(1);
-        let process_node =
-            (u64::from(rank % own) * u64::from(hardware.model.node_count) / u64::from(own)) as u16;
         let placed = self.config.memory_nodes.get(rank as usize).filter(|nodes| !nodes.is_empty());
         let (Some(nodes), Some(access)) = (placed, self.flights[flight].access()) else {
-            return process_node;
+            return self.process_node(rank);
         };
         let whole = self.registered_len(access.remote).map_or(1, |len| len.max(1)) as u64;
         let at = (access.remote.offset + offset).min(whole - 1);

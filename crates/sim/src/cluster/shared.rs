@@ -40,8 +40,11 @@ impl Fabric {
             }
         };
         let from_ps = now_ps.max(*free_ps);
-        let done_ps = from_ps + copy_ps;
+        let mut done_ps = from_ps + copy_ps;
         *free_ps = done_ps;
+        if !is_packet {
+            done_ps = done_ps.max(self.transfer_within(handle));
+        }
         if let Some(Pieces { piece_bytes, last_ps }) = pieces {
             let piece_ps = (u128::from(copy_ps) * piece_bytes as u128 / u128::from(bytes)) as u64;
             // The way from core to core is part of what was measured of both sides' copies.

@@ -14,6 +14,7 @@ use ayatori_core::ids::{ProcessId, Rail};
 use ayatori_fabric::description::{RateWithin, SocketCosts};
 
 use super::fabric::{Arrived, Cargo, Fabric, MEMORY_RAIL};
+use super::software::MemoryWork;
 use super::{Nic, software};
 
 /// Costs of sockets. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
@@ -108,6 +109,13 @@ impl Fabric {
         at_once_ps.unwrap_or_else(|| software::at_rate(bytes as u64, alone))
     }
 
+    /// The system copies so many bytes from or to a process.
+    fn spend_on_socket(&mut self, rank: u32, way: Way, alone: Option<u64>, bytes: usize) {
+        let own_ps = self.socket_ps(rank, way, alone, bytes);
+        let time_ps = self.work_ps(rank, 0, MemoryWork::copy(own_ps, bytes));
+        self.spend_in_kernel(rank, time_ps);
+    }
+
     /// Whether a process begins to send soon after a long packet: within half of what that took. An answer to
     /// as much as it has sent comes later.
     fn follows_long(&self, rank: u32) -> bool {
@@ -163,8 +171,7 @@ impl Nic<'_> {
         let mut way = Way::Alone;
         loop {
             let bytes = left_bytes.min(SEGMENT_BYTES);
-            let time_ps = fabric.socket_ps(self.me, way, rate, bytes);
-            fabric.spend_in_kernel(self.me, time_ps);
+            fabric.spend_on_socket(self.me, way, rate, bytes);
             left_bytes -= bytes;
             if left_bytes == 0 && !is_tailed {
                 fabric.states[self.me as usize].sent_until_ps = fabric.clock_ps(self.me);
@@ -205,8 +212,7 @@ impl Nic<'_> {
             };
             let rest_bytes = bytes as usize - next_bytes;
             for (way, bytes) in [(Way::AtOnce, next_bytes), (Way::Alone, rest_bytes)] {
-                let read_ps = self.fabric.socket_ps(self.me, way, sockets.receive_bytes_per_s, bytes);
-                self.fabric.spend_in_kernel(self.me, read_ps);
+                self.fabric.spend_on_socket(self.me, way, sockets.receive_bytes_per_s, bytes);
             }
             self.fabric.spend(self.me, software::at_rate(bytes, sockets.checksum_bytes_per_s));
             if !is_part {

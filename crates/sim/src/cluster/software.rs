@@ -216,9 +216,17 @@ impl Software {
         let Some(hot) = hot.filter(|_| working_set_bytes > 0) else {
             return at_rate(bytes, Some(cold));
         };
+        let cold_bytes = self.cold_bytes(bytes, working_set_bytes);
+        at_rate(bytes - cold_bytes, Some(hot)) + at_rate(cold_bytes, Some(cold))
+    }
+
+    /// Of so many bytes of a process that goes through so many, those that are not in its cache.
+    fn cold_bytes(&self, bytes: u64, working_set_bytes: u64) -> u64 {
+        if working_set_bytes == 0 {
+            return bytes;
+        }
         let kept = (2 * self.cache_bytes).saturating_sub(working_set_bytes).min(working_set_bytes);
-        let hot_bytes = (u128::from(bytes) * u128::from(kept) / u128::from(working_set_bytes)) as u64;
-        at_rate(hot_bytes, Some(hot)) + at_rate(bytes - hot_bytes, Some(cold))
+        bytes - (u128::from(bytes) * u128::from(kept) / u128::from(working_set_bytes)) as u64
     }
 
     pub(super) fn checksum_ps(&self, bytes: u64) -> u64 {
@@ -230,7 +238,54 @@ impl Software {
     }
 }
 
+/// Work of a process on data in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MemoryWork {
+    /// What it takes while nobody else uses the memory, ps.
+    own_ps: u64,
+    /// Of its data those that are not in the cache go so often through the memory.
+    passes: u64,
+    bytes: usize,
+}
+
+impl MemoryWork {
+    /// A copy reads and writes. That a cache reads the line that is overwritten is not counted: long copies
+    /// avoid it (`rep movsb`, stores past the cache).
+    pub(super) fn copy(own_ps: u64, bytes: usize) -> MemoryWork {
+        MemoryWork { own_ps, passes: 2, bytes }
+    }
+
+    /// A reduction reads both operands and writes one.
+    fn reduction(own_ps: u64, bytes: usize) -> MemoryWork {
+        MemoryWork { own_ps, passes: 3, bytes }
+    }
+}
+
 impl Fabric {
+    /// Time of work by a process that begins so long after its clock: longer than alone where others use the
+    /// memory.
+    pub(super) fn work_ps(&mut self, rank: u32, after_ps: u64, work: MemoryWork) -> u64 {
+        if self.hardware.is_none() {
+            return work.own_ps;
+        }
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let bytes = work.passes * self.config.software.cold_bytes(work.bytes as u64, working_set_bytes);
+        self.through_memory(rank, self.clock_ps(rank) + after_ps, work.own_ps, bytes)
+    }
+
+    /// A process copies so many bytes.
+    pub(super) fn spend_to_copy(&mut self, rank: u32, bytes: usize) {
+        let time_ps = self.work_ps(rank, 0, MemoryWork::copy(self.copy_ps(rank, bytes), bytes));
+        self.spend(rank, time_ps);
+    }
+
+    /// A process does `count` reductions of so many bytes each.
+    pub(super) fn spend_to_reduce(&mut self, rank: u32, bytes: usize, count: u32) {
+        let own_ps = self.reduce_ps(rank, bytes, count);
+        let time_ps = self.work_ps(rank, 0, MemoryWork::reduction(own_ps, bytes * count as usize));
+        self.spend(rank, time_ps);
+    }
+
     /// Time of a copy by a process.
     pub(super) fn copy_ps(&self, rank: u32, bytes: usize) -> u64 {
         let working_set_bytes = self.states[rank as usize].working_set_bytes;

@@ -34,12 +34,21 @@
 //!   happens with probability `1 - (1 - 1/B)^n`, and the mean is added to `L` and `T`: the rate suffers only
 //!   where `T` decides it. Other banks go on, so the memory's bandwidth does not.
 //!
+//! - *Processors* use the memories too (`memory`). A copy by a process moves `2 n` bytes through the memory
+//!   of the node that it runs on, a reduction `3 n`, what is in the cache nothing; a DMA moves `n`. Copies
+//!   take what adapters leave, and are longer where that is less than they ask for. Adapters wait: where
+//!   processes ask for `C` and get `G < C` bytes/s, a memory answers after `C / G` times its time, which is
+//!   part of `L` and `T`. So an adapter goes slower only where what may be outstanding does not cover that.
+//!
 //! Every direction of a bus, every link between sockets, every memory serves its requests one after the
 //! other.
 //!
-//! Not modelled: memory that processors use while adapters do, an adapter whose memory for received packets
-//! is full.
+//! Not modelled: memory that programs use while they compute, that ranks of one host use for packets in
+//! pieces and steps in shared memory, the time of memory that is nearly full but not asked for more than it
+//! gives, lines that a cache reads before it writes them, what adapters write into caches, an adapter whose
+//! memory for received packets is full.
 
+mod memory;
 mod state;
 
 use ayatori_fabric::description::{BusKind, HostModel, NicModel, StageModel};
@@ -155,13 +164,15 @@ impl Model {
         }
     }
 
-    /// Until memory has answered, probes included, ps: the mean with so many other streams in that memory.
-    fn access_ps(&self, from: u16, to: u16, other_count: u32) -> u64 {
+    /// Until memory has answered, probes included, ps: the mean with so many other streams in that memory,
+    /// and where processors make it wait so long.
+    fn access_ps(&self, (from, to): (u16, u16), other_count: u32, wait_ps: u64) -> u64 {
         let probe_ps = if self.node_count > 1 { 2 * self.hop_ps } else { 0 };
         let way_ps = if from == to { 0 } else { 2 * self.hop_ps };
-        let open_ps = self.memory_ps.max(probe_ps);
+        let memory_ps = self.memory_ps + wait_ps;
+        let open_ps = memory_ps.max(probe_ps);
         let Some((bank_count, row_ps)) = self.banks else { return open_ps + way_ps };
-        let closed_ps = (self.memory_ps + row_ps).max(probe_ps);
+        let closed_ps = (memory_ps + row_ps).max(probe_ps);
         // Of 2^32: how often the row is still open.
         const ALWAYS: u128 = 1 << 32;
         let bank_count = u128::from(bank_count.max(1));
@@ -211,9 +222,8 @@ fn plain_bus(bytes_per_s: Option<u64>) -> BusKind {
 mod tests {
     use super::*;
 
-    #[test]
-    fn other_streams_close_rows_as_often_as_banks_meet() {
-        let model = Model {
+    fn two_nodes() -> Model {
+        Model {
             node_count: 2,
             memory_bytes_per_s: None,
             memory_ps: 60_000,
@@ -222,11 +232,33 @@ mod tests {
             link_bytes_per_s: None,
             nics: Vec::new(),
             buses: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn transfers_within_a_host_and_copies_share_a_node() {
+        let model = Model { memory_bytes_per_s: Some(1_000_000_000), ..two_nodes() };
+        let mut host = Host::new(&model);
+        let us = 1_000_000;
+        let ends = [0, 0, 1].map(|node| host.within(&model, (1_000, node), 0));
+        assert_eq!(ends, [us, 2 * us, us]);
+        // Behind both, and behind that of the other node.
+        let mut copy_ps = |node| host.copy_ps(&model, (1_000, node), (0, 0), us);
+        assert_eq!([copy_ps(0), copy_ps(1), copy_ps(1)], [3 * us, 2 * us, 3 * us]);
+        let unlimited = two_nodes();
+        assert_eq!(Host::new(&unlimited).copy_ps(&unlimited, (1_000, 0), (0, 0), us), us);
+    }
+
+    #[test]
+    fn other_streams_close_rows_as_often_as_banks_meet() {
+        let model = two_nodes();
         // The probe's answer takes 62 ns, a row that is closed 90.
-        let near = [0, 1, 2].map(|other_count| model.access_ps(0, 0, other_count));
+        let near = [0, 1, 2].map(|other_count| model.access_ps((0, 0), other_count, 0));
         assert_eq!(near, [62_000, 62_000 + 28_000 / 4, 62_000 + 28_000 * 7 / 16]);
-        assert_eq!(model.access_ps(0, 1, 1), near[1] + 62_000);
-        assert_eq!(Model { banks: None, ..model }.access_ps(0, 0, 2), 62_000);
+        assert_eq!(model.access_ps((0, 1), 1, 0), near[1] + 62_000);
+        let plain = Model { banks: None, ..model };
+        // A wait of 2 ns is hidden behind the probe, one of 12 is not.
+        let waits = [0, 2_000, 12_000].map(|wait_ps| plain.access_ps((0, 0), 2, wait_ps));
+        assert_eq!(waits, [62_000, 62_000, 72_000]);
     }
 }

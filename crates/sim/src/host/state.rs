@@ -3,6 +3,7 @@
 use ayatori_fabric::description::{BusKind, StageModel};
 
 use super::Model;
+use super::memory::Memory;
 
 /// Which way a packet goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,8 @@ struct Unit {
 /// See the module's documentation.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
-    memory_free_ps: Vec<u64>,
+    /// By node; none where memory has no limit.
+    memories: Vec<Memory>,
     /// By node where it begins, then node where it ends.
     link_free_ps: Vec<u64>,
     /// By bus: the bus, or both directions of it (to memory, from memory).
@@ -67,7 +69,7 @@ fn transfer_ps(bytes: u64, bytes_per_s: u64) -> u64 {
 }
 
 /// Takes a resource, from now or from when it is free, for so long. When that is over.
-fn take(free_ps: &mut u64, now_ps: u64, time_ps: u64) -> u64 {
+pub(super) fn take(free_ps: &mut u64, now_ps: u64, time_ps: u64) -> u64 {
     *free_ps = now_ps.max(*free_ps) + time_ps;
     *free_ps
 }
@@ -94,7 +96,7 @@ impl Host {
             unit_of.push([of_stages(&nic.send), of_stages(&nic.receive)]);
         }
         Host {
-            memory_free_ps: vec![0; nodes],
+            memories: vec![Memory::default(); model.memory_bytes_per_s.map_or(0, |_| nodes)],
             link_free_ps: vec![0; nodes * nodes],
             bus_free_ps: vec![[0; 2]; model.buses.len()],
             window_free_ps: vec![[0; 2]; model.buses.len()],
@@ -140,6 +142,7 @@ impl Host {
             + costs.bytes_per_s.map_or(0, |rate| transfer_ps(bytes, rate));
         let mut begun = Begun { free_ps: now_ps + own_ps, done_ps: now_ps + own_ps };
         if costs.is_dma && bytes > 0 {
+            self.memories.iter_mut().for_each(|memory| memory.forget(now_ps));
             begun = self.transfer(model, model.nics[nic].bus, direction, (bytes, node), now_ps + own_ps);
         }
         let left_ps = &mut self.left_ps[nic][way][at];
@@ -153,6 +156,33 @@ impl Host {
         begun
     }
 
+    /// What a copy by a processor takes that moves so many bytes through the memory of a node, begins at
+    /// `from_ps`, at or after now, and takes `own_ps` on an idle memory.
+    pub(crate) fn copy_ps(
+        &mut self,
+        model: &Model,
+        (bytes, node): (u64, u16),
+        (now_ps, from_ps): (u64, u64),
+        own_ps: u64,
+    ) -> u64 {
+        let Some(rate) = model.memory_bytes_per_s else { return own_ps };
+        let memory = &mut self.memories[usize::from(node)];
+        memory.forget(now_ps);
+        memory.copy(from_ps, own_ps, transfer_ps(bytes, rate))
+    }
+
+    /// Data go from one process of the host to another at the rate of the memory, and no processor copies
+    /// them. When the memory of a node is done with its side of that.
+    pub(crate) fn within(&mut self, model: &Model, (bytes, node): (u64, u16), now_ps: u64) -> u64 {
+        let Some(rate) = model.memory_bytes_per_s else { return now_ps };
+        let memory = &mut self.memories[usize::from(node)];
+        memory.forget(now_ps);
+        let work_ps = transfer_ps(bytes, rate);
+        let end_ps = memory.take(now_ps, work_ps);
+        memory.move_until(now_ps, end_ps, work_ps);
+        end_ps
+    }
+
     /// Data cross a bus.
     fn transfer(
         &mut self,
@@ -164,9 +194,11 @@ impl Host {
     ) -> Begun {
         let (kind, own_node) = model.buses[bus];
         let mut end_ps = now_ps;
-        if let Some(rate) = model.memory_bytes_per_s {
-            let free_ps = &mut self.memory_free_ps[usize::from(node)];
-            end_ps = end_ps.max(take(free_ps, now_ps, transfer_ps(bytes, rate)));
+        let work_ps = model.memory_bytes_per_s.map_or(0, |rate| transfer_ps(bytes, rate));
+        let mut wait_ps = 0;
+        if let Some(memory) = self.memories.get_mut(usize::from(node)) {
+            end_ps = memory.take(now_ps, work_ps);
+            wait_ps = memory.wait_ps(now_ps, model.memory_ps);
         }
         if let (Some(rate), true) = (model.link_bytes_per_s, node != own_node) {
             let (from, to) = match direction {
@@ -180,12 +212,14 @@ impl Host {
         let busy = |bus: &[u64; 2]| bus.iter().filter(|&&busy_ps| busy_ps > now_ps).count() as u32;
         let own = u32::from(streams[bus][direction as usize] > now_ps);
         let other_count = streams.iter().map(busy).sum::<u32>() - own;
-        let access_ps = model.access_ps(own_node, node, other_count);
+        let access_ps = model.access_ps((own_node, node), other_count, wait_ps);
         let begun = match kind {
             BusKind::Pci { bytes_per_s, write, read } => {
                 let burst = if direction == Direction::Send { read } else { write };
-                let time_ps =
-                    bytes.div_ceil(burst.bytes) * burst.overhead_ps + transfer_ps(bytes, bytes_per_s);
+                // A read waits for memory in every burst.
+                let wait_ps = if direction == Direction::Send { wait_ps } else { 0 };
+                let time_ps = bytes.div_ceil(burst.bytes) * (burst.overhead_ps + wait_ps)
+                    + transfer_ps(bytes, bytes_per_s);
                 let end_ps = end_ps.max(take(&mut self.bus_free_ps[bus][0], now_ps, time_ps));
                 Begun { free_ps: end_ps, done_ps: end_ps + access_ps }
             }
@@ -196,6 +230,9 @@ impl Host {
             }
         };
         self.stream_busy_ps[usize::from(node)][bus][direction as usize] = begun.done_ps;
+        if let Some(memory) = self.memories.get_mut(usize::from(node)) {
+            memory.move_until(now_ps, begun.free_ps, work_ps);
+        }
         begun
     }
 

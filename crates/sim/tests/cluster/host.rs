@@ -1,8 +1,11 @@
 //! Hosts with buses, memories and NICs of several stages: differences that can be added up by hand, and the
 //! machine of the trunking paper.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use ayatori_core::Error;
-use ayatori_fabric::description::{BusKind, Machine, Waiting};
+use ayatori_fabric::description::{BusKind, Machine, NicTransfer, Waiting};
 use ayatori_sim::cluster::{Cluster, ClusterReport, Config, Mpi, NicUse, Policy};
 use ayatori_sim::host::Model;
 use ayatori_sim::machine::{cluster_config, simulate};
@@ -277,4 +280,92 @@ fn links_carry_what_the_trunking_paper_measured() {
     let one_far = trunked(&[0, 1, 2, 3], &[0, 0, 1, 1], &[0, 0, 1, 0]);
     println!("four, one receiver far: {one_far:.3} GB/s, the paper at most 3.7, unstable");
     assert!(one_far <= 3.9 && one_far > 3.0, "{one_far:.3} GB/s");
+}
+
+/// Rank 5 receives beside four others that copy.
+const PER_HOST: u32 = 5;
+/// What each copies by itself, bytes/s.
+const COPY_RATE: f64 = 4e9;
+
+/// Two hosts of one memory, and an adapter that writes to it with so many bytes on their way.
+fn shared_memory(memory_gbytes_per_s: &str, writes_max_bytes: u64) -> Machine {
+    let mut text = two_hosts(&format!("{EXPRESS}, writes_max_bytes = {writes_max_bytes}"), READ, WRITE);
+    let host = &mut text.host_models[0];
+    host.memory_bytes_per_s = memory_gbytes_per_s.parse().ok().map(|rate: f64| (rate * 1e9) as u64);
+    (host.memory_ps, host.nics[0].transfer) = (Some(100_000), Some(NicTransfer::Put));
+    (host.software.copy_bytes_per_s, host.software.system_call_ps) = (Some(COPY_RATE as u64), None);
+    (host.software.waiting, host.socket_count, host.cores_per_socket_count) = (Waiting::Poll, 1, PER_HOST);
+    text
+}
+
+/// Bytes/s that rank 5 receives by puts, and that so many others of its host copy meanwhile.
+fn received_and_copied(machine: &Machine, copier_count: u32) -> [f64; 2] {
+    const BYTES: u64 = 10_000_000;
+    let simulated = simulate(machine, None).unwrap();
+    let mut notes = simulated.notes;
+    let config = cluster_config(machine, simulated.network.config(), PER_HOST, &mut notes);
+    let mut cluster = Cluster::new(simulated.network, config).unwrap();
+    let (copied, is_over) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+    let shared = (copied.clone(), is_over);
+    let report = cluster
+        .run(move |mpi| {
+            let (copied, is_over) = shared.clone();
+            async move {
+                match mpi.rank() {
+                    0 => mpi.send(PER_HOST, 0, BYTES).await?,
+                    PER_HOST => {
+                        mpi.recv(0, 0, BYTES).await?;
+                        is_over.set(true);
+                    }
+                    rank if rank > PER_HOST && rank <= PER_HOST + copier_count => {
+                        while !is_over.get() {
+                            mpi.copy(5_000).await;
+                            copied.set(copied.get() + 5_000);
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(())
+            }
+        })
+        .unwrap();
+    assert_eq!(cluster.leftovers(), None);
+    let elapsed_s = report.finished_ps[PER_HOST as usize] as f64 * 1e-12;
+    [BYTES, copied.get()].map(|bytes| bytes as f64 / elapsed_s)
+}
+
+fn assert_near(ours: f64, expected: f64, what: &str) {
+    assert!((ours / expected - 1.0).abs() < 0.03, "{what}: {:.3} of {:.3} GB/s", ours / 1e9, expected / 1e9);
+}
+
+#[test]
+fn an_adapter_waits_for_memory_that_processors_use() {
+    // 500 B on their way for 100 ns: 5 GB/s. Four copies ask for 4 x 2 x 4 GB/s of 8, so an access takes
+    // 32 / (8 - D) times as long: D = 5 (8 - D) / 32 GB/s. The copies get the rest, half of it each way.
+    let machine = shared_memory("8", 500);
+    assert_near(received_and_copied(&machine, 0)[0], 5e9, "nobody copies");
+    let [received, copied] = received_and_copied(&machine, 4);
+    assert_near(received, 5e9 * 8.0 / 37.0, "four copy");
+    assert_near(received + 2.0 * copied, 8e9, "the memory");
+    // Two copies of 4 GB/s fit into the memory with that.
+    assert_near(received_and_copied(&shared_memory("22", 500), 2)[0], 5e9, "two copy");
+}
+
+#[test]
+fn an_adapter_with_much_on_its_way_takes_from_copies() {
+    let machine = shared_memory("16", 100_000);
+    let [alone, _] = received_and_copied(&machine, 0);
+    let [received, copied] = received_and_copied(&machine, 4);
+    assert_near(received, alone, "the adapter");
+    assert_near(2.0 * copied, 16e9 - received, "copies");
+    // One copy fits in.
+    assert_near(received_and_copied(&shared_memory("18", 100_000), 1)[1], COPY_RATE, "one copy");
+}
+
+#[test]
+fn copies_and_adapters_do_not_meet_where_memory_has_no_limit() {
+    let machine = shared_memory("none", 500);
+    let [received, copied] = received_and_copied(&machine, 4);
+    assert_near(received, 5e9, "the adapter");
+    assert_near(copied, 4.0 * COPY_RATE, "copies");
 }

@@ -437,6 +437,30 @@ fn every_key_has_an_effect_or_is_noted_or_is_listed() {
 }
 
 #[test]
+fn memory_is_shared_by_copies_and_adapters() {
+    let busy_ps = |memory: &str, copies: &str| {
+        let sets = [
+            ("memory_gbytes_per_s", memory),
+            ("software.send_copies", copies),
+            ("software.receive_copies", copies),
+        ];
+        let text = sets.iter().fold(ROUTERS.to_owned(), |text, (key, value)| {
+            with(&text, &format!("host_models.h.{key}"), value).unwrap()
+        });
+        let machine = Machine::parse("keys.toml", &text).unwrap();
+        // Messages that are packets, between hosts only.
+        let workload = Workload::named("random-ring").unwrap();
+        let options = Options { bytes: 8_000, rounds: 20, nodes: Some(3), ..Options::default() };
+        let outcome = Simulation::new("keys.toml", &machine, workload, options).unwrap().run().unwrap();
+        outcome.report.usage.busy_ps.iter().sum::<u64>()
+    };
+    // How long processes are busy. The bus carries 4 GB/s, and a process copies 10: 20 through the memory.
+    assert_eq!(busy_ps("15", "0"), busy_ps("1000", "0"), "adapters alone");
+    let [narrow_ps, wide_ps, wider_ps] = ["15", "100", "1000"].map(|memory| busy_ps(memory, "1"));
+    assert!(narrow_ps > wide_ps && wide_ps == wider_ps, "{narrow_ps} {wide_ps} {wider_ps}");
+}
+
+#[test]
 fn every_key_of_models_is_in_the_table() {
     let mut keys = BTreeSet::new();
     for base in BASES {
