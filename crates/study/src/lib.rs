@@ -28,6 +28,7 @@ pub mod cenju3;
 mod chart;
 pub mod comet;
 pub mod grid;
+mod memory;
 pub mod pacing;
 mod page;
 pub mod report;

@@ -12,7 +12,8 @@
 //!
 //! Little's law gives the wait. A processor has as many requests outstanding as its rate needs on an idle
 //! memory; when it gets a part `1 / f` of that rate, each request takes `f` times as long. That is so of
-//! whoever asks the same memory.
+//! whoever asks the same memory. (M. Vuppalapati and others, Understanding the Host Network, SIGCOMM 2024,
+//! explain contention between processors and adapters so: by what each may have outstanding.)
 
 use std::collections::VecDeque;
 
