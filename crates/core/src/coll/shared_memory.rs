@@ -88,9 +88,9 @@ pub fn alltoall_segment_bytes(block_bytes: usize, done_bytes: usize, size: u32, 
 /// members. Longer ones gain from schedules of messages, which the kernel copies once. A broadcast is
 /// written once and read by all at the same time: no schedule does better.
 ///
-/// Measured with 2 to 16 ranks on 16 CPUs of 2024 (Intel Xeon, model 207); `docs/shm.md` has the figures. With
-/// more ranks than CPUs each message costs a turn on a CPU, and there is no limit (4 and 8 ranks on 2 CPUs,
-/// allreduce of 1 MiB: 450 against 1150 µs, 1300 against 2600 µs).
+/// Measured with 2 to 16 ranks on 16 CPUs of 2024 (Intel Xeon, model 207); `docs/shm.md` has the figures.
+/// With more ranks than CPUs each message costs a turn on a CPU, and there is no limit (4 and 8 ranks on 2
+/// CPUs, allreduce of 1 MiB: 450 against 1150 µs, 1300 against 2600 µs).
 pub fn room_bytes_max(collective: Collective, size: u32, occupancy: Occupancy) -> usize {
     if occupancy.is_oversubscribed() {
         return usize::MAX;
@@ -179,9 +179,9 @@ pub fn lent_lengths(size: u32, occupancy: Occupancy) -> Range<usize> {
     }
 }
 
-/// Cost of schedules in shared memory, measured through the library on machines of 2024 and 2026: 4 to 32 ranks
-/// on 2 CPUs, 4 to 16 ranks on 16. The latter are fitted so that the algorithms chosen take least time: of 185
-/// operations, sizes and lengths that go as messages they take 1.02 times the quickest in the mean.
+/// Cost of schedules in shared memory, measured through the library on machines of 2024 and 2026: 4 to 32
+/// ranks on 2 CPUs, 4 to 16 ranks on 16. The latter are fitted so that the algorithms chosen take least time:
+/// of 185 operations, sizes and lengths that go as messages they take 1.02 times the quickest in the mean.
 pub fn fabric(occupancy: Occupancy) -> Fabric {
     if occupancy.is_oversubscribed() {
         return Fabric {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn algorithms_of_16_ranks_with_a_cpu_each_are_the_quick_ones_measured() {
+    fn algorithms_of_16_ranks_with_a_cpu_each_are_quick_ones() {
         use super::super::Algorithm as A;
         use super::super::select::choose;
         let fabric = fabric(Occupancy { ranks_count: 16, cpus_count: 16 });
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn broadcasts_are_lent_to_one_reader_or_where_ranks_share_cpus_little() {
+    fn broadcasts_are_lent_to_one_or_where_ranks_share_cpus_little() {
         let lent = |size, ranks_count, len: usize| {
             lent_lengths(size, Occupancy { ranks_count, cpus_count: 2 }).contains(&len)
         };

@@ -454,11 +454,11 @@ mod tests {
 
     #[test]
     fn what_comes_slower_than_it_is_worked_on_is_waited_for() {
-        let slow = Config { memory_bytes_per_s: 1_000_000_000, ..config(2, None) };
-        // Each rank's block of 64 KiB less: of 4,096 B more, half of what is read comes at 1 B/ns.
+        let slow = Config { memory_bytes_per_s: 1_000_000_000, ..config(4, None) };
+        // Of 4,096 B more a rank, three of the four blocks that are read come at 1 B/ns.
         let longer = time_ns(&slow, Collective::Allgather, 8 << 10, 1);
         let shorter = time_ns(&slow, Collective::Allgather, 4 << 10, 1);
-        assert_takes(longer - shorter, 4_096.0 * (0.1 + 0.1 + 1.0));
+        assert_takes(longer - shorter, 4_096.0 * (0.1 + 0.1 + 3.0));
     }
 
     #[test]
@@ -479,12 +479,12 @@ mod tests {
 
     #[test]
     fn ranks_fold_parts_of_a_long_reduction_at_once() {
-        let longer = time_ns(&config(2, None), Collective::Allreduce, 64 << 10, 1);
-        let shorter = time_ns(&config(2, None), Collective::Allreduce, 32 << 10, 1);
-        // 32 KiB more: a copy of all; a copy and a reduction of half; a copy of all. What comes meanwhile is
-        // quicker.
-        let bytes = f64::from(32 << 10);
-        assert_takes(longer - shorter, bytes * (2.5 / 10.0 + 0.5 / 5.0));
+        let longer = time_ns(&config(4, None), Collective::Allreduce, 32 << 10, 1);
+        let shorter = time_ns(&config(4, None), Collective::Allreduce, 16 << 10, 1);
+        // 16 KiB more: a copy of all; a copy and three reductions of a quarter; a copy of all. What comes
+        // meanwhile is quicker.
+        let bytes = f64::from(16 << 10);
+        assert_takes(longer - shorter, bytes * (2.25 / 10.0 + 0.75 / 5.0));
     }
 
     #[test]

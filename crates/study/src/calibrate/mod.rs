@@ -451,10 +451,12 @@ fn predicted(
         }
         "barrier" | "allreduce" | "alltoall" => {
             let operation = Collective::by_name(name).context("an operation of the library")?;
-            // The benchmark has a buffer to send from and one to receive into. Where each rank has a core, a long
-            // allreduce goes by messages: a rank also goes through its peer's operand and where that comes to.
+            // The benchmark has a buffer to send from and one to receive into. Where each rank has a core, a
+            // long allreduce goes by messages: a rank also goes through its peer's operand and where that
+            // comes to.
             let block_count = if name == "alltoall" { sample.ranks } else { 1 };
-            let has_cores = sample.ranks <= core_count;
+            let host = machine.host_models.first().context("no host model")?;
+            let has_cores = sample.ranks <= host.socket_count * host.cores_per_socket_count;
             let buffer_count = if name == "allreduce" && has_cores { 4 } else { 2 };
             let working_set_bytes = buffer_count * bytes * u64::from(block_count);
             cluster.run(|mpi| async move {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// `None`: the mode is not in force.
 static BACK: Mutex<Option<Box<Back>>> = Mutex::new(None);
 
-/// So much later than the core wants it the thread may wake: the kernel's timers are no more exact, and the two
-/// times compared were read one after the other.
+/// So much later than the core wants it the thread may wake: the kernel's timers are no more exact, and the
+/// two times compared were read one after the other.
 const TIMER_SLACK: Duration = Duration::from_micros(50);
 
 /// The right to it.
