@@ -12,8 +12,9 @@ Cargo gets CAMINOS, a crate. Leave --booksim or --caminos out, and its columns s
 
 All have input queues, two virtual channels with a buffer of four packets each, virtual cut-through, credits,
 dimension order, a pipeline of four cycles, links of one cycle, packets of 128 flits, and one node a router.
-Left as they are: BookSim2 allocates channels and switch by iSLIP, draws ties at half a ring, sends also to
-itself (corrected for), and injects into both channels. CAMINOS has a buffer of one packet more for each
+Left as they are: BookSim2 lets a packet go on when one flit has room (its `vct` is read by another router of
+its than this one), has the flit's own cycle in that of the link, allocates channels and switch by iSLIP,
+draws ties at half a ring, sends also to itself (corrected for), and injects into both channels. CAMINOS has a buffer of one packet more for each
 channel at each output (without it, its router Basic forgets grants and stands still), no pipeline, draws
 among inputs, and injects into both channels; caminos/src/main.rs has the routing.
 """
@@ -49,7 +50,7 @@ def caminos(program, *arguments):
     if not program:
         return [float("nan")] * 2
     output = subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
-    return [float(number) for number in output.strip().splitlines()[-1].split()]
+    return [float(number) for number in output.strip().splitlines()[-1].split()[:2]]
 
 
 def last(pattern, text):

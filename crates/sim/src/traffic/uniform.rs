@@ -56,6 +56,8 @@ struct Sources {
     of_nic: Vec<Source>,
     packet_ps: u64,
     payload_bytes: u32,
+    /// Where each NIC sends to; nowhere in particular if empty.
+    partners: Vec<NicId>,
     /// In each step of a packet time, a packet is due if a random number is below this. Whole numbers only:
     /// logarithms differ in their last bit between machines.
     threshold: u128,
@@ -70,9 +72,15 @@ impl Sources {
         let nic_count = self.of_nic.len() as u64;
         let Source { random, due_ps } = &mut self.of_nic[nic as usize];
         self.offered_count += u64::from(*due_ps > self.open_ps);
-        let to = random.below(nic_count - 1) as u32;
+        let to = match self.partners.get(nic as usize) {
+            Some(&partner) => partner,
+            None => {
+                let to = random.below(nic_count - 1) as u32;
+                NicId(to + u32::from(to >= nic))
+            }
+        };
         *due_ps += self.packet_ps * steps(random, self.threshold);
-        NicId(to + u32::from(to >= nic))
+        to
     }
 
     /// Sends the packet that is due. If the NIC has one to send already or more of the source wait, the next
@@ -113,8 +121,34 @@ fn steps(random: &mut Random, threshold: u128) -> u64 {
 /// # Panics
 /// If the network has fewer than two NICs.
 pub fn run<P: Probe>(network: &mut Network<P>, traffic: Uniform) -> Result<UniformReport, Deadlock> {
+    run_towards(network, traffic, Vec::new())
+}
+
+/// As [`run`], every NIC to its partner. A NIC that is its own partner sends nothing and is not counted.
+///
+/// # Errors
+/// If the network deadlocks.
+///
+/// # Panics
+/// If there are not as many partners as NICs, or fewer than two NICs.
+pub fn run_permutation<P: Probe>(
+    network: &mut Network<P>,
+    traffic: Uniform,
+    partners: Vec<NicId>,
+) -> Result<UniformReport, Deadlock> {
+    assert_eq!(partners.len(), network.nic_count(), "one partner for each NIC");
+    run_towards(network, traffic, partners)
+}
+
+fn run_towards<P: Probe>(
+    network: &mut Network<P>,
+    traffic: Uniform,
+    partners: Vec<NicId>,
+) -> Result<UniformReport, Deadlock> {
     let nic_count = network.nic_count() as u32;
-    assert!(nic_count >= 2, "uniform traffic needs two NICs");
+    assert!(nic_count >= 2, "traffic to others needs two NICs");
+    let senders: Vec<u32> =
+        (0..nic_count).filter(|&nic| partners.get(nic as usize) != Some(&NicId(nic))).collect();
     let packet_bytes = network.config().packet_bytes(traffic.payload_bytes);
     let rate = network.nic_rate_bytes_per_s(NicId(0));
     let packet_ps = (f64::from(packet_bytes) / rate * 1e12).round() as u64;
@@ -130,8 +164,9 @@ pub fn run<P: Probe>(network: &mut Network<P>, traffic: Uniform) -> Result<Unifo
     };
     let of_nic = (0..nic_count).map(source).collect();
     let payload_bytes = traffic.payload_bytes;
-    let mut sources = Sources { of_nic, packet_ps, payload_bytes, threshold, open_ps, offered_count: 0 };
-    for nic in 0..nic_count {
+    let mut sources =
+        Sources { of_nic, packet_ps, payload_bytes, partners, threshold, open_ps, offered_count: 0 };
+    for &nic in &senders {
         network.set_timer(sources.of_nic[nic as usize].due_ps, nic);
     }
     let mut before = None;
@@ -152,7 +187,7 @@ pub fn run<P: Probe>(network: &mut Network<P>, traffic: Uniform) -> Result<Unifo
             None => break,
         }
     }
-    for nic in 0..nic_count {
+    for &nic in &senders {
         // What still waits outside.
         while sources.of_nic[nic as usize].due_ps <= end_ps {
             let _ = sources.take(nic);
@@ -161,7 +196,7 @@ pub fn run<P: Probe>(network: &mut Network<P>, traffic: Uniform) -> Result<Unifo
     let offered_count = sources.offered_count;
     let (before, after) = (before.unwrap_or_default(), network.counters());
     let packets = after.delivered_message_count - before.delivered_message_count;
-    let capacity_packets = (traffic.measure_ps as f64 / packet_ps as f64) * f64::from(nic_count);
+    let capacity_packets = (traffic.measure_ps as f64 / packet_ps as f64) * senders.len() as f64;
     let latency_ps = after.packet_latency_sum_ps - before.packet_latency_sum_ps;
     let counted = after.delivered_packet_count - before.delivered_packet_count;
     Ok(UniformReport {

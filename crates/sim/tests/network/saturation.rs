@@ -2,7 +2,7 @@
 
 use ayatori_fabric::routing::Method;
 use ayatori_fabric::topology::{Explicit, Mesh, Topology};
-use ayatori_sim::network::{Config, Network};
+use ayatori_sim::network::{Config, LagHash, Network, NicId, Queueing, SharedBuffer, Switching, WhenFull};
 use ayatori_sim::traffic::uniform::{self, Uniform, UniformReport};
 
 use crate::worlds::*;
@@ -33,6 +33,52 @@ fn one_switch_with_input_queues_saturates_where_karol_says() {
         let accepted = offered(&mut one_switch(ports), 1.0, 500_000_000).accepted;
         assert!((accepted - expected).abs() < tolerance, "{ports} ports: {accepted} of {expected}");
     }
+}
+
+#[test]
+fn an_output_queue_waits_as_m_d_1() {
+    // Packets of many hosts at random to each output, all of one length: the queue of an output is M/D/1,
+    // with a mean wait of load / (2 (1 - load)) packet times (L. Kleinrock, "Queueing Systems", 1975); of N
+    // hosts none sends to himself, which makes it (N - 1) / N of that (Karol, as above).
+    let hosts = 64;
+    let never = WhenFull::Pause { on_bytes: 1 << 30, off_bytes: 1 << 30 };
+    let config = Config {
+        vc_count: 1,
+        switching: Switching::StoreAndForward,
+        queueing: Queueing::Output(SharedBuffer { when_full: never, lag_hash: LagHash::Addresses }),
+        ..Config::nsim()
+    };
+    let switch = Topology::Explicit(Explicit { switches: vec!["s".into()], links: vec![] });
+    let packet_ps = FULL_PS as f64;
+    // In and out, each a cable and a packet, and the switch's pipeline between.
+    let unloaded_ps = 2.0 * (LATENCY_PS as f64 + packet_ps) + PIPELINE_PS as f64;
+    for load in [0.3, 0.6, 0.8] {
+        let mut network = network(&switch, Method::UpDown { root: None }, hosts, config.clone());
+        let latency_ps = offered(&mut network, load, 4_000_000_000).mean_latency_ps;
+        let wait = (latency_ps - unloaded_ps) / packet_ps;
+        let expected = load / (2.0 * (1.0 - load)) * f64::from(hosts - 1) / f64::from(hosts);
+        assert!((wait / expected - 1.0).abs() < 0.03, "load {load}: {wait} packet times of {expected}");
+    }
+}
+
+#[test]
+fn a_permutation_is_bounded_by_its_busiest_link() {
+    // Tornado on a ring of 8: everybody three further on, so that each link carries three flows. With two
+    // classes and input queues some of a link's time is lost (two other simulators carry as little:
+    // docs/simulate.md).
+    let run = |load, to: fn(u32) -> u32| {
+        let traffic =
+            Uniform { load, payload_bytes: 1_920, warm_up_ps: 150_000_000, measure_ps: 400_000_000, seed: 7 };
+        let partners = (0..8).map(|node| NicId(to(node))).collect();
+        uniform::run_permutation(&mut torus(&[8]), traffic, partners).unwrap()
+    };
+    let below = run(0.2, |node| (node + 3) % 8);
+    assert!((below.accepted - below.offered).abs() < 0.01, "{below}");
+    let beyond = run(1.0, |node| (node + 3) % 8);
+    assert!((0.6..=1.001).contains(&(3.0 * beyond.accepted)), "{beyond}");
+    // Only 0 and 1 send, and their links are their own: those idle are not counted.
+    let pair = run(1.0, |node| if node < 2 { 1 - node } else { node });
+    assert!((pair.accepted - 1.0).abs() < 0.01, "{pair}");
 }
 
 #[test]

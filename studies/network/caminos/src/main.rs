@@ -2,6 +2,10 @@
 //!
 //!     caminos-ring uniform 8x8 0.95     accepted load, and latency in cycles
 //!     caminos-ring tornado 8 100        cycles until 100 packets of each node have arrived
+//!     caminos-ring published uniform 0.5  as uniform, by the experiment that caminos-lib brings along
+//!
+//! `published` (also tornado and transpose) is its src/defaults/main.cfg with the routing xy-DOR; with
+//! `classes` at the end, channels are kept apart as below in place of the bubble.
 //!
 //! The result is the last line; the lines before are CAMINOS'. It has no routing that keeps two classes of
 //! virtual channels on a ring, so one is plugged in: its own dimension order, and of the channels that it
@@ -105,26 +109,88 @@ impl Routing for OnEntry {
     }
 }
 
+/// What of the configuration depends on the case.
+struct Case {
+    topology: String,
+    traffic: String,
+    routing: String,
+    cycles: (u32, u32),
+    packet: u32,
+    seed: u32,
+    /// Packets of each input and output buffer.
+    buffers: (u32, u32),
+    bubble: bool,
+}
+
+impl Case {
+    fn configuration(&self, dimensions: usize) -> String {
+        // A class of links for each dimension, and one for the servers.
+        let links = vec!["LinkClass { delay: 1 }"; dimensions + 1].join(", ");
+        let Case { topology, traffic, routing, cycles: (warm_up, measured), packet, seed, bubble, .. } = self;
+        format!(
+            "Configuration {{ random_seed: {seed}, warmup: {warm_up}, measured: {measured},
+                topology: {topology}, traffic: {traffic}, maximum_packet_size: {packet},
+                router: Basic {{ virtual_channels: 2, delay: 0,
+                    virtual_channel_policies: [ EnforceFlowControl, Random ], buffer_size: {input},
+                    bubble: {bubble}, flit_size: {packet}, intransit_priority: false,
+                    allow_request_busy_port: true, output_prioritize_lowest_label: false,
+                    output_buffer_size: {output} }},
+                routing: {routing}, link_classes: [ {links} ], launch_configurations: [] }}",
+            input = self.buffers.0 * packet,
+            output = self.buffers.1 * packet,
+        )
+    }
+
+    /// The experiment that caminos-lib brings along.
+    fn published(pattern: &str, load: &str, seed: u32, has_classes: bool) -> Case {
+        let pattern = match pattern {
+            "uniform" => "Uniform",
+            "tornado" => "CartesianTransform { sides: [2,8,8], shift: [0,3,0] }",
+            "transpose" => "CartesianTransform { sides: [2,8,8], permute: [0,2,1] }",
+            _ => panic!("no such pattern: {pattern}"),
+        };
+        let traffic = format!(
+            "HomogeneousTraffic {{ pattern: {pattern}, servers: 128, load: {load}, message_size: 16 }}"
+        );
+        Case {
+            topology: "Torus { sides: [8,8], servers_per_router: 2 }".into(),
+            traffic,
+            routing: match has_classes {
+                true => "OnEntry { routing: DOR { order: [0,1] } }".into(),
+                false => "DOR { order: [0,1] }".into(),
+            },
+            cycles: (20_000, 10_000),
+            packet: 16,
+            seed,
+            buffers: (4, 2),
+            bubble: !has_classes,
+        }
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [kind, extents, number, options @ ..] = &arguments[..] else {
-        panic!("caminos-ring uniform|tornado EXTENTS NUMBER [seed=N] [input=N] [output=N]");
+        panic!("caminos-ring uniform|tornado|published EXTENTS|PATTERN NUMBER [seed=N] [input=N] [output=N]");
     };
-    let extents: Vec<usize> = extents.split('x').map(|extent| extent.parse().expect("an extent")).collect();
-    let nodes: usize = extents.iter().product();
-    let order: Vec<usize> = (0..extents.len()).collect();
     let set = |name: &str, usual| {
         options.iter().find_map(|option| option.strip_prefix(name)?.parse().ok()).unwrap_or(usual)
     };
-    let (seed, input, output) = (set("seed=", 1), set("input=", 4), set("output=", 1));
-    let base = format!("DOR {{ order: {order:?} }}");
-    let routing = format!("OnEntry {{ routing: {base} }}");
-    let (traffic, warm_up, measured) = if kind == "uniform" {
+    let (seed, buffers) = (set("seed=", 1), (set("input=", 4), set("output=", 1)));
+    if kind == "published" {
+        let has_classes = options.iter().any(|option| option == "classes");
+        return run(&Case::published(extents, number, seed, has_classes).configuration(2), true);
+    }
+    let extents: Vec<usize> = extents.split('x').map(|extent| extent.parse().expect("an extent")).collect();
+    let nodes: usize = extents.iter().product();
+    let order: Vec<usize> = (0..extents.len()).collect();
+    let is_uniform = kind == "uniform";
+    let (traffic, cycles) = if is_uniform {
         let traffic = format!(
             "HomogeneousTraffic {{ pattern: Uniform, servers: {nodes}, load: {number}, \
              message_size: {PACKET} }}"
         );
-        (traffic, WINDOW, WINDOW)
+        (traffic, (WINDOW, WINDOW))
     } else {
         // In each dimension of k nodes, k / 2 (rounded up) less one further on.
         let shift: Vec<usize> = extents.iter().map(|extent| extent.div_ceil(2) - 1).collect();
@@ -132,40 +198,43 @@ fn main() {
             "Burst {{ pattern: CartesianTransform {{ sides: {extents:?}, shift: {shift:?} }}, \
              servers: {nodes}, messages_per_server: {number}, message_size: {PACKET} }}"
         );
-        (traffic, 0, MOST)
+        (traffic, (0, MOST))
     };
-    // A class of links for each dimension, and one for the servers.
-    let links = vec!["LinkClass { delay: 1 }"; extents.len() + 1].join(", ");
-    let text = format!(
-        "Configuration {{ random_seed: {seed}, warmup: {warm_up}, measured: {measured},
-            topology: Torus {{ sides: {extents:?}, servers_per_router: 1 }},
-            traffic: {traffic}, maximum_packet_size: {PACKET},
-            router: Basic {{ virtual_channels: 2, delay: 0,
-                virtual_channel_policies: [ EnforceFlowControl, Random ], buffer_size: {input},
-                bubble: false, flit_size: {PACKET}, intransit_priority: false,
-                allow_request_busy_port: true, output_prioritize_lowest_label: false,
-                output_buffer_size: {output} }},
-            routing: {routing}, link_classes: [ {links} ], launch_configurations: [] }}",
-        input = input * PACKET,
-        output = output * PACKET,
-    );
-    let Ok(Token::Value(configuration)) = config_parser::parse(&text) else {
+    let case = Case {
+        topology: format!("Torus {{ sides: {extents:?}, servers_per_router: 1 }}"),
+        traffic,
+        routing: format!("OnEntry {{ routing: DOR {{ order: {order:?} }} }}"),
+        cycles,
+        packet: PACKET,
+        seed,
+        buffers,
+        bubble: false,
+    };
+    run(&case.configuration(extents.len()), is_uniform);
+}
+
+/// Runs a configuration and prints its result: load and latency, or the cycles that it took.
+fn run(text: &str, is_load: bool) {
+    let Ok(Token::Value(configuration)) = config_parser::parse(text) else {
         panic!("cannot be read: {text}")
     };
     let mut plugs = Plugs::default();
     plugs.add_routing("OnEntry".into(), OnEntry::new);
     let mut simulation = Simulation::new(&configuration, &plugs);
     simulation.run();
-    if kind == "uniform" {
-        let ConfigurationValue::Object(_, results) = simulation.get_simulation_results() else {
-            unreachable!()
-        };
-        let result = |name| match results.iter().find(|(key, _)| key == name) {
-            Some((_, ConfigurationValue::Number(number))) => *number,
-            _ => panic!("CAMINOS gives no {name}"),
-        };
-        println!("{:.4} {:.1}", result("accepted_load"), result("average_message_delay"));
-    } else {
+    if !is_load {
         println!("{}", simulation.shared.cycle);
+        return;
     }
+    let ConfigurationValue::Object(_, results) = simulation.get_simulation_results() else { unreachable!() };
+    let result = |name| match results.iter().find(|(key, _)| key == name) {
+        Some((_, ConfigurationValue::Number(number))) => *number,
+        _ => panic!("CAMINOS gives no {name}"),
+    };
+    println!(
+        "{:.4} {:.1} {:.1}",
+        result("accepted_load"),
+        result("average_message_delay"),
+        result("average_packet_network_delay")
+    );
 }
