@@ -7,6 +7,7 @@
 //! each verdict, and the page says where curves differ.
 
 mod ablation;
+mod booksim;
 mod cases;
 mod curves;
 mod experiment;
@@ -121,6 +122,7 @@ pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result
         curves: &curves,
         loads: &loads,
         findings: &findings,
+        booksim: &booksim::section()?,
         run_count,
     });
     let table = report::table(&curves);

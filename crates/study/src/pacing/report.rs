@@ -23,6 +23,8 @@ pub(super) struct Input<'a> {
     pub(super) curves: &'a [Curve],
     pub(super) loads: &'a LinkLoads,
     pub(super) findings: &'a [Finding],
+    /// NSIM's run in another simulator.
+    pub(super) booksim: &'a str,
     /// Runs there are, and runs in the grid.
     pub(super) run_count: (usize, usize),
 }
@@ -91,6 +93,7 @@ fn differences(out: &mut String, input: &Input<'_>) {
     }
     if differs(7) {
         ablation::nsim_section(&mut text, input.curves);
+        text.push_str(input.booksim);
     }
     if !text.is_empty() {
         out.push_str("## Where ours differs, and why\n\n");
