@@ -225,13 +225,13 @@ fn remarks() -> Vec<String> {
          ended together, and the library took the link for many times as fast as it is. This study found \
          that; the rate is now measured over all of them, and two are under way on a link at most.",
         "The 200 Gbit/s adapters (machines/node-2x200g-pcie5.toml, nothing of which we measured): a process \
-         copies 12 GB/s and moves twice that. Eight beside two adapters ask for 192 + 50 of the 307 GB/s of a \
-         memory, and nobody loses anything. 24 ask for 576, get what the adapters leave, and every access \
+         copies 12 GB/s and moves twice that. Eight beside two adapters ask for 192 + 50 of the 307 GB/s of \
+         a memory, and nobody loses anything. 24 ask for 576, get what the adapters leave, and every access \
          takes twice as long: 0.2 us in place of 0.1. With the 32 KiB of posted writes that the file assumes \
          an adapter does not feel that, near or far; with 4 KiB it does, and more where the way to another \
          socket is added. Copies in the other memory cost adapters nothing. S. Agarwal and \
-         others (Host Congestion Control, SIGCOMM 2023) saw adapters lose more than half of their rate beside \
-         busy memories, so 32 KiB may be too much.",
+         others (Host Congestion Control, SIGCOMM 2023) saw adapters lose more than half of their rate \
+         beside busy memories, so 32 KiB may be too much.",
     ]
     .map(str::to_owned)
     .to_vec()
