@@ -116,8 +116,8 @@ fn own_work_bytes(schedule: &Schedule) -> [usize; 2] {
 /// do not.
 fn sends_what_it_wrote(schedule: &Schedule) -> bool {
     let is_work = |action: &Action| matches!(action, Action::Copy { .. } | Action::Reduce { .. });
-    let after = schedule.actions().skip_while(|action| !is_work(action));
-    after.into_iter().any(|action| matches!(action, Action::Send { .. }))
+    let mut after = schedule.actions().skip_while(|action| !is_work(action));
+    after.any(|action| matches!(action, Action::Send { .. }))
 }
 
 fn schedule(

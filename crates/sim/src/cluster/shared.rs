@@ -32,12 +32,11 @@ impl Fabric {
         let copy_ps = relayed_ps.unwrap_or_else(|| self.move_ps(bytes)).max(1);
         let line_ps = self.line_ps(from, to);
         // What was measured from core to core is what one core gets; others get theirs at the same time.
-        let free_ps = match self.is_fetched(from, to) {
-            true => &mut self.states[to as usize].fetched_ps,
-            false => {
-                self.memory_busy_ps[host] += copy_ps;
-                &mut self.memory_free_ps[host]
-            }
+        let free_ps = if self.is_fetched(from, to) {
+            &mut self.states[to as usize].fetched_ps
+        } else {
+            self.memory_busy_ps[host] += copy_ps;
+            &mut self.memory_free_ps[host]
         };
         let from_ps = now_ps.max(*free_ps);
         let mut done_ps = from_ps + copy_ps;

@@ -212,6 +212,28 @@ fn what_a_reduction_sends_takes_the_rate_of_fresh_memory() {
 }
 
 #[test]
+fn pairs_of_cores_copy_at_the_same_time() {
+    let time_ps = |ranks, memory_latency_ps| {
+        let plain = shared_memory(None, 10_000_000_000);
+        let ranks = Config { processes_per_host: ranks, process_count: Some(ranks), ..plain };
+        let config = Config { memory_latency_ps, ..ranks };
+        let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
+        let run = |mpi: crate::cluster::Mpi| async move {
+            let peer = mpi.rank() ^ 1;
+            if mpi.rank() < peer {
+                mpi.send(peer, 0, 1 << 20).await
+            } else {
+                mpi.recv(peer, 0, 1 << 20).await.map(drop)
+            }
+        };
+        cluster.run(run).unwrap().elapsed_ps
+    };
+    assert_eq!(time_ps(8, 60_000), time_ps(2, 60_000));
+    // Where no way from core to core is known, all take turns at the host's memory.
+    assert!(time_ps(8, 0) > 3 * time_ps(2, 0));
+}
+
+#[test]
 fn the_library_takes_a_nic_for_what_its_system_says() {
     let rate = |sockets: Option<Sockets>| {
         let config = Config { sockets: sockets.map(Rc::new), ..shared_memory(None, 1_000_000_000) };
