@@ -1,8 +1,8 @@
 /* Cancelling, freeing active requests, MPI_Request_get_status, generalised completion of cancelled requests. */
 #include "check.h"
 
-/* Some libraries (MPICH) never cancel a send: then it has to arrive, and a test for its end is given up. Ours cancels, however
- * long that takes; programs built for other libraries run on it, too. */
+/* Some libraries (MPICH) never cancel a send: then it has to arrive, and a test for its end is given up. Ours
+ * cancels, however long that takes; programs built for other libraries run on it, too. */
 static int cancels_sends(void)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING];

@@ -1,6 +1,7 @@
-/* Calls wait beside threads that compute, where a call sleeps at once instead of yielding. A round of progress
- * that leaves work is followed by another, and a window's lock that becomes free is taken. A sleep does not end
- * by itself (AYATORI_SLEEP_MAX_MS), so a call that sleeps too early, or that no other rank wakes, hangs. */
+/* Calls wait beside threads that compute, where a call sleeps at once instead of yielding. A round of
+ * progress that leaves work is followed by another, and a window's lock that becomes free is taken. A sleep
+ * does not end by itself (AYATORI_SLEEP_MAX_MS), so a call that sleeps too early, or that no other rank
+ * wakes, hangs. */
 #include "check.h"
 
 #include <pthread.h>

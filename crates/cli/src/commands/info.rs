@@ -258,8 +258,8 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
         text += "a blocking call goes directly through the memory of the host, if its reduction commutes and its \
                  blocks are equal";
         let bytes_max = room_bytes_max(collective, ranks, occupancy);
-        if (1..usize::MAX).contains(&bytes_max) && bytes > 0 {
-            let _ = write!(text, ",\nto {bytes_max} B");
+        if bytes_max < usize::MAX {
+            let _ = write!(text, ",\nand it is of {bytes_max} B at most");
         }
         if is_exchange(&question, occupancy) {
             text += ",\nin one step: each rank writes its data, and reads what all others have written";

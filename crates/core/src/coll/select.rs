@@ -12,6 +12,7 @@ mod selector;
 pub use selector::Selector;
 
 use crate::ids::Rank;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -377,11 +378,11 @@ fn write_explanation(text: &mut String, question: &Question, fabric: &Fabric) ->
         let name = algorithm.name();
         if !serves(question, algorithm) {
             let reason = if is_for_few(collective, algorithm) {
-                "is for 32 processes at most"
+                format!("is for {FEW} processes at most")
             } else if question.commutative {
-                "needs a power of two"
+                "needs a power of two".into()
             } else {
-                "needs an operation that commutes"
+                "needs an operation that commutes".into()
             };
             writeln!(text, "  {name:<27} {reason}")?;
             continue;

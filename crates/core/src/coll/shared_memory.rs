@@ -88,7 +88,7 @@ pub fn alltoall_segment_bytes(block_bytes: usize, done_bytes: usize, size: u32, 
 /// members. Longer ones gain from schedules of messages, which the kernel copies once. A broadcast is
 /// written once and read by all at the same time: no schedule does better.
 ///
-/// Measured with 2 to 16 ranks on 16 CPUs of 2024 (Intel Xeon, model 207); `docs/shm.md` has the figures.
+/// Measured with 2 to 16 ranks on 16 CPUs (Intel Xeon, model 207); `docs/shm.md` has the figures.
 /// With more ranks than CPUs each message costs a turn on a CPU, and there is no limit (4 and 8 ranks on 2
 /// CPUs, allreduce of 1 MiB: 450 against 1150 µs, 1300 against 2600 µs).
 pub fn room_bytes_max(collective: Collective, size: u32, occupancy: Occupancy) -> usize {
@@ -179,9 +179,10 @@ pub fn lent_lengths(size: u32, occupancy: Occupancy) -> Range<usize> {
     }
 }
 
-/// Cost of schedules in shared memory, measured through the library on machines of 2024 and 2026: 4 to 32
-/// ranks on 2 CPUs, 4 to 16 ranks on 16. The latter are fitted so that the algorithms chosen take least time:
-/// of 185 operations, sizes and lengths that go as messages they take 1.02 times the quickest in the mean.
+/// Cost of schedules in shared memory, measured through the library: 4 to 32 ranks on 2 CPUs, 4 to 16 on 16.
+/// The latter are fitted so that the algorithms chosen take least time: in the 113 combinations of operation,
+/// ranks and length that go as messages (gather, scatter, allgather, alltoall and reductions, 1 KiB to 1 MiB)
+/// they take 1.02 times the quickest in the mean, at worst 1.49 (alltoall of 64 KiB among 8).
 pub fn fabric(occupancy: Occupancy) -> Fabric {
     if occupancy.is_oversubscribed() {
         return Fabric {
@@ -248,7 +249,6 @@ mod tests {
         let longest = |collective, sizes: [u32; 4]| {
             sizes.map(|size| {
                 let is_in = |&shift: &u32| asked(collective, 1 << shift, (size, size));
-                assert!(asked(collective, 64 << 20, (size, 1)) || collective != Collective::Gather);
                 (0..32).rev().find(is_in).map_or(0, |shift| 1_usize << shift)
             })
         };
@@ -261,7 +261,9 @@ mod tests {
         assert_eq!(longest(Collective::Scatter, sizes), [8, 64, 64, 64].map(|kib| kib << 10));
         assert_eq!(longest(Collective::Bcast, sizes), [1 << 31; 4]);
         assert!(!asked(Collective::Allreduce, (32 << 10) + 1, (8, 8)));
-        assert!(asked(Collective::Allreduce, 64 << 20, (8, 2)));
+        assert!(
+            asked(Collective::Allreduce, 64 << 20, (8, 2)) && asked(Collective::Gather, 64 << 20, (4, 1))
+        );
     }
 
     #[test]
@@ -274,7 +276,7 @@ mod tests {
                 choose(&Question { collective, bytes, size: 16, commutative: true }, &fabric).algorithm
             })
         };
-        // Within 7 % of the quickest.
+        // Within a tenth of the quickest.
         let lengths = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
         assert_eq!(taken(Collective::Allreduce, lengths)[1..3], [A::Rabenseifner; 2]);
         assert_eq!(taken(Collective::Reduce, lengths)[1..], [A::Rabenseifner; 3]);

@@ -1,10 +1,10 @@
 //! `MPI_Allgather`, `MPI_Allgatherv`.
 
 mod bruck;
-mod linear;
 mod recursive_doubling;
 mod ring;
 
+use super::alltoall::linear;
 use super::{Algorithm, Blocks, Builder, Choice, Context, Pool, Schedule, no_such_algorithm};
 use crate::buffer::Buffer;
 use crate::error::Error;
@@ -29,7 +29,7 @@ pub fn allgather(
     }
     let mut builder = Builder::new(pool, send.is_virtual() || recv.is_virtual());
     match choice.algorithm {
-        Algorithm::Linear => linear::build(&mut builder, context, send, recv),
+        Algorithm::Linear => linear::build(&mut builder, context, |_| send, recv),
         Algorithm::Ring => ring::build(&mut builder, context, send, recv),
         Algorithm::Bruck => bruck::build(&mut builder, context, send, recv),
         Algorithm::RecursiveDoubling => match recv {

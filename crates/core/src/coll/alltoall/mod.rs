@@ -1,7 +1,7 @@
 //! `MPI_Alltoall`, `MPI_Alltoallv`, `MPI_Alltoallw`.
 
 mod bruck;
-mod linear;
+pub(super) mod linear;
 mod pairwise;
 
 use super::{Algorithm, Blocks, Builder, Choice, Context, Pool, Schedule, no_such_algorithm};
@@ -37,7 +37,9 @@ pub fn alltoall(
         (Algorithm::Linear | Algorithm::Pairwise, _, _) if send.is_none() => {
             pairwise::in_place(&mut builder, context, recv);
         }
-        (Algorithm::Linear, send, recv) => linear::build(&mut builder, context, send, recv),
+        (Algorithm::Linear, send, recv) => {
+            linear::build(&mut builder, context, |to| send.get(to, context.size), recv);
+        }
         (Algorithm::Pairwise, send, recv) => pairwise::build(&mut builder, context, send, recv),
         _ => return no_such_algorithm(),
     }
