@@ -16,8 +16,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::peers::Library;
-use crate::random::Random;
 use crate::{paths, process};
+use ayatori_random::Random;
 
 /// Options of `cargo xtask killtest`.
 #[derive(clap::Args)]

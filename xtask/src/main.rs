@@ -25,7 +25,6 @@ mod nightly;
 mod paths;
 mod peers;
 mod process;
-mod random;
 mod run;
 mod series;
 mod skips;

@@ -215,6 +215,7 @@ pub fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ayatori_random::Random;
 
     fn lane(channel: u32) -> Lane {
         Lane { channel: ChannelId(channel), vc: 0 }
@@ -251,13 +252,8 @@ mod tests {
     #[test]
     fn verdict_equals_brute_force_on_random_dependencies() {
         for seed in 0..2_000_u64 {
-            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-            let mut random = |bound: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                (state % bound) as u32
-            };
+            let mut random = Random::new(seed);
+            let mut random = |bound: u64| random.below(bound) as u32;
             let lanes = 2 + u64::from(random(14));
             let mut dependencies = Dependencies::new(lanes as usize, 1);
             for _ in 0..random(2 * lanes) {

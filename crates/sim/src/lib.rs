@@ -37,7 +37,6 @@ pub mod machine;
 pub mod network;
 mod planned;
 mod queue;
-pub mod random;
 pub mod report;
 pub mod simulation;
 mod slab;

@@ -310,7 +310,7 @@ impl Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use ayatori_random::Random;
 
     #[test]
     fn events_come_in_order_of_time_class_and_entity() {

@@ -147,7 +147,7 @@ impl Wheel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use ayatori_random::Random;
 
     #[test]
     fn ports_come_slice_by_slice_each_as_often_as_pushed() {

@@ -450,7 +450,7 @@ fn drawn<'n>(mut numbers: Vec<u32>, name: impl Fn(u32) -> &'n str, seed: u64) ->
         let hash = name(number).bytes().fold(0xCBF2_9CE4_8422_2325 ^ seed, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
         });
-        crate::random::Random::new(hash).below(u64::MAX)
+        ayatori_random::Random::new(hash).next_u64()
     };
     numbers.sort_by_cached_key(|&number| (place(number), name(number).to_owned()));
     numbers

@@ -10,8 +10,8 @@ use anyhow::{Result, bail};
 use super::figures::Bound;
 use super::network::{LIMIT, Network, ip};
 use super::{Session, build, result};
-use crate::random::Random;
 use crate::{paths, process};
+use ayatori_random::Random;
 
 /// How often a job ends while a rail is cut.
 const FINISHES: u64 = 8;

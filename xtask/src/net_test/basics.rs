@@ -8,7 +8,7 @@ use super::network::{LIMIT, Network, blind, ip, while_running};
 use super::{Session, build};
 use crate::conformance::{Verdict, programs};
 use crate::process;
-use crate::random::Random;
+use ayatori_random::Random;
 
 /// Of what a program said that failed.
 const LINES_SHOWN: usize = 20;

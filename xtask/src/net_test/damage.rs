@@ -20,7 +20,7 @@ use super::ear::{HELLO_BYTES, enter, processes};
 use super::hostile::{Answer, PORT, PORTS, converse};
 use super::network::{LIMIT, Network, ip};
 use crate::process;
-use crate::random::Random;
+use ayatori_random::Random;
 
 /// Bits flip this far apart at least, bytes: more than a handshake, and more than a packet, so each is in a
 /// packet of its own.

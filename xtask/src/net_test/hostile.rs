@@ -15,7 +15,7 @@ use super::shaped::shaped;
 use super::timeline::Timeline;
 use super::trouble::{during, stream_job, streams_through};
 use crate::process;
-use crate::random::Random;
+use ayatori_random::Random;
 
 /// The ports of the job; with one rank on a host its listener at each address is the first.
 pub(super) const PORTS: &str = "41000-41003";

@@ -2,6 +2,7 @@ use super::*;
 use crate::group::Group;
 use alloc::collections::VecDeque;
 use alloc::vec;
+use ayatori_random::Random;
 use proptest::prelude::*;
 
 fn table(first: u32, count: u32) -> Table {
@@ -14,19 +15,6 @@ fn table(first: u32, count: u32) -> Table {
         token: [first as u8; TOKEN_BYTES],
         leader: count - 1,
         members: (first..first + count).map(member).collect(),
-    }
-}
-
-/// splitmix64
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % bound
     }
 }
 
@@ -43,7 +31,7 @@ struct Side {
 /// Two leaders, a stream that cuts bytes anywhere and may break; what is on its way when it breaks may or may
 /// not arrive.
 fn world(seed: u64) -> [Side; 2] {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let may_break = random.below(2) == 0;
     let mut sides =
         [table(0, 1 + random.below(4) as u32), table(100, 1 + random.below(4) as u32)].map(|own| {

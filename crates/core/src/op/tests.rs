@@ -4,19 +4,7 @@ use super::*;
 use crate::datatype::{Element, Number};
 use alloc::vec;
 use alloc::vec::Vec;
-
-/// A small generator: splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
+use ayatori_random::Random;
 
 /// Applies the operation to arrays placed at an odd address.
 fn apply_unaligned(operation: Operation, datatype: Predefined, input: &[u8], inout: &[u8]) -> Vec<u8> {
@@ -70,7 +58,7 @@ fn narrow(bits: i128, bytes: usize, signed: bool) -> i128 {
 
 #[test]
 fn integer_operations_agree_with_128_bit_arithmetic() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for &datatype in Predefined::ALL {
         let Element::Number(number) = datatype.element() else { continue };
         let (bytes, signed) = match number {
@@ -83,10 +71,12 @@ fn integer_operations_agree_with_128_bit_arithmetic() {
                 (0..67)
                     .map(|i| match i % 5 {
                         0 => 0,
-                        1 => i128::from(random.next() % 3),
-                        _ => {
-                            narrow(i128::from(random.next()) << 64 | i128::from(random.next()), bytes, signed)
-                        }
+                        1 => i128::from(random.next_u64() % 3),
+                        _ => narrow(
+                            i128::from(random.next_u64()) << 64 | i128::from(random.next_u64()),
+                            bytes,
+                            signed,
+                        ),
                     })
                     .collect()
             };
@@ -193,10 +183,10 @@ fn x87_bytes(value: f64) -> [u8; 16] {
 
 #[test]
 fn half_precision_sums_and_products_are_the_nearest_half() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for operation in [Operation::Sum, Operation::Prod] {
-        let a: Vec<u16> = (0..2000).map(|_| random.next() as u16).collect();
-        let b: Vec<u16> = (0..2000).map(|_| random.next() as u16).collect();
+        let a: Vec<u16> = (0..2000).map(|_| random.next_u64() as u16).collect();
+        let b: Vec<u16> = (0..2000).map(|_| random.next_u64() as u16).collect();
         let got = apply_unaligned(
             operation,
             Predefined::Real2,

@@ -6,10 +6,11 @@ use crate::device::RailCapabilities;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, RequestId};
 use crate::layout::{Layout, Region};
-use crate::process::tests::net::{self, Net, Random};
+use crate::process::tests::net::{self, Net};
 use crate::request::{Completion, Origin, PROC_NULL, SendMode, Status};
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 const TAG: i32 = 7;
 const ROUNDS: u32 = 3;
@@ -24,7 +25,7 @@ fn net(random: &mut Random, count: usize) -> Net {
         put,
         ..RailCapabilities::default()
     };
-    let net = Net::new(count, random.next(), rail);
+    let net = Net::new(count, random.next_u64(), rail);
     net.shared.borrow_mut().full_one_in = [0, 2, 5][random.below(3) as usize];
     net
 }
@@ -92,12 +93,12 @@ impl Pair {
             left: Vec::new(),
         };
         let (sender, receiver) = (end(send_parts, sent), end(receive_parts, received));
-        Self { sender, receiver, seed: random.next() }
+        Self { sender, receiver, seed: random.next_u64() }
     }
 
     fn message(&self, round: u32) -> Vec<u8> {
-        let mut random = Random(self.seed ^ u64::from(round));
-        (0..self.sender.region.len()).map(|_| random.next() as u8).collect()
+        let mut random = Random::new(self.seed ^ u64::from(round));
+        (0..self.sender.region.len()).map(|_| random.next_u64() as u8).collect()
     }
 
     fn init_sender(&mut self, net: &mut Net) {
@@ -176,7 +177,7 @@ impl Pair {
 }
 
 fn world(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let nodes_count = 1 + random.below(3);
     let mut net = net(&mut random, nodes_count as usize);
     let mut pairs: Vec<Pair> =
@@ -231,7 +232,7 @@ fn parts_arrive_whole_in_any_order() {
 
 /// Two processes and a request of each, of these many parts of a byte.
 fn two(sent: u32, received: u32) -> (Net, RequestId, RequestId) {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut net = net(&mut random, 2);
     net.shared.borrow_mut().full_one_in = 0;
     let (process, port) = &mut net.nodes[0];

@@ -1,4 +1,5 @@
 use super::*;
+use ayatori_random::Random;
 use std::collections::VecDeque;
 
 /// A ring in leaked, zeroed memory.
@@ -20,55 +21,36 @@ fn zeroed<const N: usize>() -> cell::Cell<[u8; N]> {
     unsafe { std::mem::zeroed() }
 }
 
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
-}
-
 fn random_length(random: &mut Random, max: usize) -> usize {
-    match random.below(4) {
-        0 => random.below(SLOT_BYTES.min(max) + 1),
-        1 => random.below(130.min(max) + 1),
-        _ => random.below(max + 1),
+    match random.index(4) {
+        0 => random.index(SLOT_BYTES.min(max) + 1),
+        1 => random.index(130.min(max) + 1),
+        _ => random.index(max + 1),
     }
 }
 
 #[test]
 fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
     for seed in 0..400 {
-        let mut random = Random(seed);
-        let slots_count = 4 << random.below(4);
+        let mut random = Random::new(seed);
+        let slots_count = 4 << random.index(4);
         // Up to packets of 64 KiB, which go in pieces, and rings of which short runs take the first half.
-        let lines_count = 16 << random.below(9);
-        let bulk_count = [0, 4 * lines_count][random.below(2)];
+        let lines_count = 16 << random.index(9);
+        let bulk_count = [0, 4 * lines_count][random.index(2)];
         let ring = ring(slots_count, [lines_count, bulk_count]);
         let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
         // As if it had run for long: the counters wrap round in the middle of the test.
-        let far = (u32::MAX - random.below(40) as u32) & !(slots_count as u32 - 1);
+        let far = (u32::MAX - random.index(40) as u32) & !(slots_count as u32 - 1);
         start_at(&mut sender, &mut receiver, far);
         let mut model: VecDeque<(Vec<u8>, Vec<u8>)> = VecDeque::new();
         for step in 0..600 {
-            if random.below(2) == 0 {
-                let header_bytes = random.below(HEADER_BYTES_MAX + 1);
+            if random.index(2) == 0 {
+                let header_bytes = random.index(HEADER_BYTES_MAX + 1);
                 let max = ring.data_bytes_max() - if header_bytes > SLOT_BYTES { header_bytes } else { 0 };
                 let header = random.bytes(header_bytes);
                 let payload_bytes = random_length(&mut random, max);
                 let payload = random.bytes(payload_bytes);
-                let (a, b) = payload.split_at(random.below(payload.len() + 1));
+                let (a, b) = payload.split_at(random.index(payload.len() + 1));
                 if sender.push(&header, [a, b]).is_ok() {
                     model.push_back((header, payload));
                 } else {
@@ -239,7 +221,7 @@ fn two_threads_see_every_packet_whole_and_in_order() {
     let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
     const COUNT: u64 = 30_000;
     let writer = std::thread::spawn(move || {
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         for index in 0..COUNT {
             let payload = vec![index as u8; random_length(&mut random, ring.data_bytes_max())];
             while sender.push(&index.to_ne_bytes(), [&payload, &[]]).is_err() {
@@ -247,7 +229,7 @@ fn two_threads_see_every_packet_whole_and_in_order() {
             }
         }
     });
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut pieces = Vec::new();
     for index in 0..COUNT {
         let length = random_length(&mut random, ring.data_bytes_max());

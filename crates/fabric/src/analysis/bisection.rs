@@ -9,7 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::vlan::{Network, Random};
+use crate::vlan::Network;
+use ayatori_random::Random;
 
 /// Up to this many switches every division is looked at: 2^19 of them.
 const EXACT_SWITCHES_MAX: usize = 20;

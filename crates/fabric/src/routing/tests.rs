@@ -4,6 +4,7 @@ use crate::graph::LinkSpec;
 use crate::topology::{
     Complete, Dragonfly, Explicit, FatTree, HyperX, Hypercube, Mesh, Ring, Tofu, Torus, Tree,
 };
+use ayatori_random::Random;
 
 const LINK: LinkSpec = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
 const DATELINE: Method = Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Up };
@@ -225,13 +226,8 @@ fn fat_tree_flows_spread_over_all_roots() {
 
 /// A connected graph of 2 to 40 switches: a random tree and some more links.
 fn random_graph(seed: u64) -> Topology {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut random = |bound: u32| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % u64::from(bound)) as u32
-    };
+    let mut random = Random::new(seed);
+    let mut random = |bound: u32| random.below(bound.into()) as u32;
     let switch_count = 2 + random(39);
     let mut links: Vec<(u32, u32, u32)> = (1..switch_count).map(|s| (random(s), s, 1)).collect();
     for _ in 0..random(2 * switch_count) {

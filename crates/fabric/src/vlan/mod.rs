@@ -45,7 +45,6 @@ mod network;
 mod packing;
 mod paths;
 mod planner;
-mod random;
 mod rebalance;
 mod renewed;
 mod repair;
@@ -67,4 +66,3 @@ pub use replan::{Degraded, failures, single_failures};
 pub use written::{WrittenError, written};
 
 pub(crate) use network::Network;
-pub(crate) use random::Random;

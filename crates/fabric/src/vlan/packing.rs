@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use super::network::{NONE, Network};
 use super::paths::Paths;
-use super::random::Random;
 use super::solution::{Choice, Solution};
 use super::tree::{Parts, RootedTree, completed};
+use ayatori_random::Random;
 
 /// Up to this many sources, pairs are packed into VLANs one by one.
 const PACKING_SOURCES_MAX: usize = 64;

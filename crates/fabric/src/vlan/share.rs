@@ -169,9 +169,10 @@ impl Ceiling {
 mod tests {
     use super::super::evaluation::{evaluate, pressure};
     use super::super::solution::Choice;
-    use super::super::{InUse, Random, plan};
+    use super::super::{InUse, plan};
     use super::*;
     use crate::description::Machine;
+    use ayatori_random::Random;
 
     /// Against what is counted route by route.
     #[test]
@@ -217,12 +218,12 @@ mod tests {
         let mut random = Random::new(7);
         for _ in 0..500 {
             let [mut before, mut after] = [0, 1].map(|_| -> Vec<u64> {
-                (0..2 * network.link_count()).map(|_| random.below(40) as u64).collect()
+                (0..2 * network.link_count()).map(|_| random.index(40) as u64).collect()
             });
             // Ten times the flows on the fast link: as busy as others now and then.
             for flows in [&mut before, &mut after] {
                 (0..flows.len()).filter(|at| network.rate(*at as u32 / 2) > 1_000_000_000).for_each(|at| {
-                    flows[at] = flows[at] * 10 + random.below(2) as u64;
+                    flows[at] = flows[at] * 10 + random.index(2) as u64;
                 });
             }
             let most = pressure(&network, &before);

@@ -2,7 +2,8 @@
 
 use crate::check::{Neighbour, ShownPort};
 use crate::description::Machine;
-use crate::vlan::{InUse, Random, plan, single_failures};
+use crate::vlan::{InUse, plan, single_failures};
+use ayatori_random::Random;
 
 use super::*;
 
@@ -197,7 +198,7 @@ fn random_failures_end_with_the_plan_for_what_is_left() {
     let (_, plan) = torus();
     for seed in 0..60 {
         let mut random = Random::new(seed);
-        let mut below = |bound: usize| random.below(bound);
+        let mut below = |bound: usize| random.index(bound);
         let mut world = World::default();
         let settings = Settings { changes_max: 50, ..Settings::default() };
         let mut watch = Watch::new(settings, Vec::new());

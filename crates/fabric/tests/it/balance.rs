@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::plan::Plan;
 use ayatori_fabric::vlan::plan;
+use ayatori_random::Random;
 
 const MODELS: &str = "name = \"b\"\n[switch_models.s]\nports = 256\nrate_gbps = 1\n[host_models.h]\n\
                       nic = [{ name = \"eth0\", rate_gbps = 1 }]\n";
@@ -79,20 +80,12 @@ const TAGGED: &[(&str, &str, u32, f64)] = &[
     ("dragonfly 4, 2, 9", "kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9", 2, 1.3),
 ];
 
-/// SplitMix64: the test's own.
-fn roll(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// A random connected graph of 4 to 32 switches with two hosts each: a random tree and up to twice as many
 /// more
 /// links.
 pub(super) fn random_graph(seed: u64, options: &str) -> String {
-    let mut state = seed;
-    let count = 4 + roll(&mut state) % 29;
+    let mut random = Random::new(seed);
+    let count = 4 + random.below(29);
     let mut text = format!("{MODELS}[topology]\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\n");
     for switch in 0..count {
         text += &format!("[[switch]]\nname = \"s{switch}\"\nhosts = 2\n");
@@ -105,9 +98,9 @@ pub(super) fn random_graph(seed: u64, options: &str) -> String {
         });
         text += &format!("[[cable]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
     };
-    (1..count).for_each(|switch| cable(switch, roll(&mut state) % switch));
-    for _ in 0..roll(&mut state) % (2 * count) {
-        let (a, b) = (roll(&mut state) % count, roll(&mut state) % count);
+    (1..count).for_each(|switch| cable(switch, random.below(switch)));
+    for _ in 0..random.below(2 * count) {
+        let (a, b) = (random.below(count), random.below(count));
         if a != b {
             cable(a, b);
         }

@@ -13,51 +13,33 @@ use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::{LinkId, SwitchId};
 use ayatori_fabric::plan::{Attachment, Plan, PortRole, Status, Tagging, VlanId};
 use ayatori_fabric::vlan::{Failure, plan, plan_without};
+use ayatori_random::Random;
 
-/// SplitMix64: the test's own, so that it depends on nothing of the planner's.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.roll() % bound
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
-        items[self.below(items.len() as u64) as usize]
-    }
+/// One of a few.
+fn pick<'a>(random: &mut Random, items: &[&'a str]) -> &'a str {
+    items[random.index(items.len())]
 }
 
 /// A description of a random connected graph of 2 to 40 switches.
-fn description(dice: &mut Dice) -> String {
-    let switch_count = 2 + dice.below(39);
+fn description(random: &mut Random) -> String {
+    let switch_count = 2 + random.below(39);
     let mut text = String::from("name = \"random\"\n[switch_models.s]\nports = 96\nrate_gbps = 1\n");
-    if dice.one_in(3) {
-        let _ = writeln!(text, "vlans_max = {}", 1 + dice.below(40));
+    if random.one_in(3) {
+        let _ = writeln!(text, "vlans_max = {}", 1 + random.below(40));
     }
-    if dice.one_in(3) {
-        let _ = writeln!(text, "mac_table_max = {}", 1 + dice.below(2_000));
+    if random.one_in(3) {
+        let _ = writeln!(text, "mac_table_max = {}", 1 + random.below(2_000));
     }
     text.push_str("[host_models.h]\nnic = [{ name = \"eth0\", rate_gbps = 1 }]\n");
     text.push_str("[topology]\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\n");
-    let leave_bare = dice.one_in(4);
+    let leave_bare = random.one_in(4);
     for switch in 0..switch_count {
-        let hosts = if leave_bare && switch > 0 && dice.one_in(3) { 0 } else { 1 + dice.below(2) };
+        let hosts = if leave_bare && switch > 0 && random.one_in(3) { 0 } else { 1 + random.below(2) };
         let _ = writeln!(text, "[[switch]]\nname = \"s{switch}\"\nhosts = {hosts}");
     }
     let mut next_port = vec![4; switch_count as usize];
-    let mut cable = |dice: &mut Dice, a: u64, b: u64| {
-        let width = if dice.one_in(5) { 2 } else { 1 };
+    let mut cable = |random: &mut Random, a: u64, b: u64| {
+        let width = if random.one_in(5) { 2 } else { 1 };
         let mut ports = [a, b].map(|switch| {
             let first = next_port[switch as usize];
             next_port[switch as usize] += width;
@@ -68,21 +50,21 @@ fn description(dice: &mut Dice) -> String {
     };
     // A random tree, then as many more links as there happen to be; sometimes two between the same switches.
     for switch in 1..switch_count {
-        let other = dice.below(switch);
-        cable(dice, switch, other);
+        let other = random.below(switch);
+        cable(random, switch, other);
     }
-    let more = dice.below(2 * switch_count);
+    let more = random.below(2 * switch_count);
     for _ in 0..more {
-        let (a, b) = (dice.below(switch_count), dice.below(switch_count));
+        let (a, b) = (random.below(switch_count), random.below(switch_count));
         if a != b {
-            cable(dice, a, b);
+            cable(random, a, b);
         }
     }
-    let routing = dice.pick(&["auto", "minimal", "minimal", "up-down", "spanning-tree"]);
+    let routing = pick(random, &["auto", "minimal", "minimal", "up-down", "spanning-tree"]);
     // The search for balanced routes takes seconds on the larger ones.
-    let vlans = dice.pick(&["fewest", "per-source", "per-source", "balanced"]);
+    let vlans = pick(random, &["fewest", "per-source", "per-source", "balanced"]);
     let vlans = if switch_count > 12 && vlans == "balanced" { "per-source" } else { vlans };
-    let tagging = dice.pick(&["switch", "switch", "host"]);
+    let tagging = pick(random, &["switch", "switch", "host"]);
     let _ = writeln!(text, "[plan]\nrouting = \"{routing}\"\nvlans = \"{vlans}\"\ntagging = \"{tagging}\"");
     text
 }
@@ -265,14 +247,14 @@ fn check_hosts_and_limits(plan: &Plan, reached: &[usize]) {
 
 /// Plans the graph of one seed; now and then without a part of it.
 fn try_seed(seed: u64) -> Outcome {
-    let mut dice = Dice(seed);
-    let text = description(&mut dice);
+    let mut random = Random::new(seed);
+    let text = description(&mut random);
     let machine = Machine::parse("random.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let limit = machine.switch_models[0].vlans_max;
     let table = machine.switch_models[0].mac_table_max;
-    let failure = dice.one_in(5).then(|| match dice.one_in(2) {
-        true => Failure::Switch(SwitchId(dice.below(machine.graph.switch_count() as u64) as u32)),
-        false => Failure::Link(LinkId(dice.below(machine.switch_link_count() as u64) as u32)),
+    let failure = random.one_in(5).then(|| match random.one_in(2) {
+        true => Failure::Switch(SwitchId(random.below(machine.graph.switch_count() as u64) as u32)),
+        false => Failure::Link(LinkId(random.below(machine.switch_link_count() as u64) as u32)),
     });
     let planned = match failure {
         Some(failure) => plan_without(&machine, &[failure]),
@@ -361,7 +343,7 @@ fn number(variable: &str) -> Option<u64> {
 fn seeds(count: u64) -> Tried {
     match number("AYATORI_SEED") {
         Some(seed) => {
-            println!("{}", description(&mut Dice(seed)));
+            println!("{}", description(&mut Random::new(seed)));
             Tried { outcomes: BTreeMap::from([(try_seed(seed), 1)]), ..Tried::default() }
         }
         None => try_seeds(number("AYATORI_GRAPHS").unwrap_or(count)),

@@ -63,8 +63,8 @@ pub use ayatori_fabric::description::NicDevice;
 
 use crate::host::Model;
 use crate::network::{Deadlock, Gap, Network, NicId, Watch};
-use crate::random::Random;
 use crate::trace::Trace;
+use ayatori_random::Random;
 
 use fabric::Fabric;
 pub use mpi::{Mpi, Request};

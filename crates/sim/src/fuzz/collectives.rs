@@ -10,7 +10,7 @@ use ayatori_core::coll::{Amount, Claim};
 use ayatori_core::datatype::Predefined;
 use ayatori_core::op::{Operation, Reducer};
 
-use crate::random::Random;
+use ayatori_random::Random;
 
 const WORD_BYTES: usize = size_of::<u64>();
 /// Content of receive buffers that nothing was written to.

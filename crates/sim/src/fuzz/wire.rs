@@ -28,8 +28,8 @@ pub(super) use fronts::Look;
 
 use super::Bug;
 use crate::network::{Gap, Message, Network, NicId, NoProbe, Occurrence};
-use crate::random::Random;
 use crate::slab::Slab;
+use ayatori_random::Random;
 
 /// Timer tokens: a flight that has been held up.
 const HELD_UP: u32 = 1 << 31;

@@ -33,7 +33,7 @@ use super::port::Port;
 use super::wire::{ConnectionCounts, Moods, Rails, Wire};
 use super::{Bug, Feature, WorldReport};
 use crate::network::{self, Network, NicId, NoProbe};
-use crate::random::Random;
+use ayatori_random::Random;
 use blocking::Blocked;
 use comms::{Running, Sequence};
 use partitioned::Channel;

@@ -154,7 +154,7 @@ fn share(own_ps: u64, work_ps: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use ayatori_random::Random;
 
     #[test]
     fn a_copy_alone_takes_its_own_time() {

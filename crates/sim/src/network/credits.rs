@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::machine::nsim_torus;
     use crate::network::NoProbe;
-    use crate::random::Random;
+    use ayatori_random::Random;
 
     #[test]
     fn credits_come_back_when_and_as_a_plain_queue_says() {

@@ -32,8 +32,8 @@ use super::{
     Queueing, SharedBuffer, Switching, WhenFull, transfer_ps,
 };
 use crate::queue::Class;
-use crate::random::Random;
 use crate::slab::{NONE, Slab};
+use ayatori_random::Random;
 
 /// A pause frame with preamble and gap, bytes.
 const PAUSE_FRAME_BYTES: u64 = 84;

@@ -6,7 +6,7 @@
 
 use super::rounds::Setup;
 use crate::network::{Deadlock, Gap, Message, Network, Occurrence, Probe};
-use crate::random::Random;
+use ayatori_random::Random;
 
 /// Timer tokens from here on are processes that have set up their next write.
 const READY: u32 = 1 << 31;

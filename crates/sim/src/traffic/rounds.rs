@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use ayatori_fabric::graph::HostId;
 
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, Probe, flow_of};
-use crate::random::Random;
+use ayatori_random::Random;
 
 /// A message of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, Probe};
-use crate::random::Random;
+use ayatori_random::Random;
 
 /// What to offer.
 #[derive(Debug, Clone, Copy, PartialEq)]

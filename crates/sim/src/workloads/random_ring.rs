@@ -4,7 +4,7 @@
 use ayatori_core::Error;
 
 use crate::cluster::Mpi;
-use crate::random::Random;
+use ayatori_random::Random;
 
 /// Ranks in a random order, the same for the same seed.
 #[derive(Debug, Clone, PartialEq, Eq)]

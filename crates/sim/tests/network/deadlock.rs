@@ -3,8 +3,8 @@
 use ayatori_fabric::deadlock as fabric;
 use ayatori_fabric::routing::{Dateline, Method, TieRule};
 use ayatori_fabric::topology::{Ring, Topology, Torus};
+use ayatori_random::Random;
 use ayatori_sim::network::{Config, Network};
-use ayatori_sim::random::Random;
 
 use crate::worlds::*;
 

@@ -4,12 +4,12 @@ use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 use ayatori_fabric::topology::{Complete, HostLayout, Ring, Topology, Torus, Tree};
+use ayatori_random::Random;
 use ayatori_sim::machine::{Simulated, simulate};
 use ayatori_sim::network::{
     Config, LagHash, Message, Network, NicOrder, NoProbe, Queueing, SharedBuffer, Switching, WhenFull,
     cable_of,
 };
-use ayatori_sim::random::Random;
 
 use crate::worlds::{deliveries, message};
 

@@ -5,11 +5,11 @@ use ayatori_fabric::routing::{Method, Routing};
 use ayatori_fabric::topology::{
     Complete, Dragonfly, Explicit, FatTree, HyperX, Hypercube, Mesh, Ring, Tofu, Topology, Torus, Tree,
 };
+use ayatori_random::Random;
 use ayatori_sim::network::{
     Arbitration, BuildError, Config, CrossbarInputs, Gap, Message, Network, NicId, NicOrder, Occurrence,
     Switching,
 };
-use ayatori_sim::random::Random;
 
 use crate::worlds::*;
 

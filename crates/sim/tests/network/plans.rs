@@ -6,9 +6,9 @@ use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::{HostId, SwitchId};
 use ayatori_fabric::plan::{Attachment, CycleStep, Plan};
 use ayatori_fabric::vlan::plan;
+use ayatori_random::Random;
 use ayatori_sim::machine::{Simulated, simulate};
 use ayatori_sim::network::{Deadlock, Network, NicId, NoProbe};
-use ayatori_sim::random::Random;
 
 use crate::worlds::message;
 

@@ -1,9 +1,9 @@
 //! Switches that drop frames, and TCP that deals with it.
 
 use ayatori_fabric::description::Machine;
+use ayatori_random::Random;
 use ayatori_sim::machine::{Simulated, simulate};
 use ayatori_sim::network::{Message, Network, NoProbe, Occurrence};
-use ayatori_sim::random::Random;
 
 use crate::worlds::{deliveries, message};
 

@@ -11,8 +11,8 @@ use anyhow::Context as _;
 use ayatori_core::Error;
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::plan::Plan;
+use ayatori_random::Random;
 use ayatori_sim::cluster::{ClusterError, Mpi};
-use ayatori_sim::random::Random;
 use ayatori_sim::simulation::{Options, Simulation, SimulationError, Workload};
 use ayatori_sim::workloads::{RingOrder, pairwise_partners, random_ring};
 

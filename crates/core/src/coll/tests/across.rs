@@ -76,7 +76,7 @@ fn across_bcast_reaches_the_other_group_only() {
                     expected: (0..groups.size()).map(|n| recvs[got(n) as usize].clone()).collect(),
                     recvs,
                 }
-                .exercise(random.next(), &|pool, context, _, recv| {
+                .exercise(random.next_u64(), &|pool, context, _, recv| {
                     let part = groups.part(context.rank, root);
                     across::bcast(pool, groups.at(context.rank), recv, part, &mut choose)
                 });
@@ -114,7 +114,7 @@ fn across_gather_and_scatter_move_the_other_groups_blocks() {
                 recvs: of_each(&|_| Vec::new(), zeros),
                 expected: of_each(&|_| Vec::new(), whole.clone()),
             }
-            .exercise(random.next(), &|pool, context, send, recv| {
+            .exercise(random.next_u64(), &|pool, context, send, recv| {
                 let (at, part) = (groups.at(context.rank), groups.part(context.rank, root));
                 match part {
                     Part::Root => with_blocks(&layout, false, recv, |recv| {
@@ -129,7 +129,7 @@ fn across_gather_and_scatter_move_the_other_groups_blocks() {
                 recvs: of_each(&blank, Vec::new()),
                 expected: of_each(&own, Vec::new()),
             }
-            .exercise(random.next(), &|pool, context, send, recv| {
+            .exercise(random.next_u64(), &|pool, context, send, recv| {
                 let (at, part) = (groups.at(context.rank), groups.part(context.rank, root));
                 match part {
                     Part::Root => with_blocks(&layout, false, send, |send| {
@@ -147,7 +147,7 @@ fn across_allgather_gives_each_group_the_others_blocks() {
     let mut random = Random::new(3);
     for groups in Groups::all() {
         for uniform in [false, true] {
-            let len = [0, 8, 300][random.below(3)];
+            let len = [0, 8, 300][random.index(3)];
             let layout_of = |random: &mut Random, size: u32| match uniform {
                 true => Layout::equal(size, len),
                 false => Layout::of(&lengths(random, size)),
@@ -169,7 +169,7 @@ fn across_allgather_gives_each_group_the_others_blocks() {
                 expected: (0..groups.size()).map(expected).collect(),
                 sends: sends.clone(),
             }
-            .exercise(random.next(), &|pool, context, send, recv| {
+            .exercise(random.next_u64(), &|pool, context, send, recv| {
                 with_blocks(other(context.rank), uniform, recv, |recv| {
                     across::allgather(pool, groups.at(context.rank), send, recv, &mut choose)
                 })
@@ -208,7 +208,7 @@ fn across_alltoall_exchanges_a_block_with_each() {
             expected: (0..groups.size()).map(expected).collect(),
             sends: sends.clone(),
         }
-        .exercise(random.next(), &|pool, context, send, recv| {
+        .exercise(random.next_u64(), &|pool, context, send, recv| {
             let (out, into) = (&out[context.rank as usize], &into[context.rank as usize]);
             let (send, recv) = (out.blocks(send), into.blocks(recv));
             let at = groups.at(context.rank);
@@ -244,7 +244,7 @@ fn across_reductions_give_each_group_the_others_result() {
                 expected: (0..groups.size()).map(|n| sum_of_others(groups, n, &sends)).collect(),
                 sends: sends.clone(),
             }
-            .exercise(random.next(), &|pool, context, send, recv| {
+            .exercise(random.next_u64(), &|pool, context, send, recv| {
                 across::allreduce(pool, groups.at(context.rank), send, recv, &reducer, &mut choose)
             });
             for root in groups.roots() {
@@ -256,7 +256,7 @@ fn across_reductions_give_each_group_the_others_result() {
                     expected,
                     sends: sends.clone(),
                 }
-                .exercise(random.next(), &|pool, context, send, recv| {
+                .exercise(random.next_u64(), &|pool, context, send, recv| {
                     let (at, part) = (groups.at(context.rank), groups.part(context.rank, root));
                     across::reduce(pool, at, Some(send), Some(recv), &reducer, part, &mut choose)
                 });
@@ -292,7 +292,7 @@ fn across_reduce_scatter_scatters_the_other_groups_result() {
                 expected: (0..groups.size()).map(expected).collect(),
                 sends: sends.clone(),
             }
-            .exercise(random.next(), &|pool, context, send, recv| {
+            .exercise(random.next_u64(), &|pool, context, send, recv| {
                 let at = groups.at(context.rank);
                 across::reduce_scatter(pool, at, send, recv, own(context.rank), &reducer, &mut choose)
             });

@@ -22,7 +22,7 @@ fn allgather_case(random: &mut Random, layout: &Layout, choice: Choice, uniform:
         recvs,
         expected,
     }
-    .exercise(random.next(), &|pool, context, send, recv| {
+    .exercise(random.next_u64(), &|pool, context, send, recv| {
         with_blocks(layout, uniform, recv, |blocks| {
             allgather(pool, context, (!in_place).then_some(send), blocks, choice)
         })
@@ -89,7 +89,7 @@ fn alltoall_case(
         recvs,
         expected,
     }
-    .exercise(random.next(), &|pool, context, send, recv| {
+    .exercise(random.next_u64(), &|pool, context, send, recv| {
         let (send_layout, recv_layout) = &layouts[context.rank as usize];
         with_blocks(recv_layout, uniform, recv, |recv| {
             if in_place {

@@ -6,8 +6,8 @@ use super::*;
 fn random_edges(random: &mut Random, size: u32) -> Vec<(Rank, Rank, usize)> {
     let mut edges = Vec::new();
     for from in 0..size {
-        for _ in 0..random.below(6) {
-            edges.push((from, random.below(size as usize) as Rank, [0, 1, 7, 300][random.below(4)]));
+        for _ in 0..random.index(6) {
+            edges.push((from, random.index(size as usize) as Rank, [0, 1, 7, 300][random.index(4)]));
         }
     }
     edges
@@ -63,7 +63,7 @@ fn neighbors_get_their_blocks_in_the_order_of_edges() {
             let recvs = expected.iter().map(|bytes| random.bytes(bytes.len())).collect();
             let label = format!("neighbor, round {round}, size {size}, {edges:?}");
             Scenario { label, sends: sends.clone(), recvs, expected }.exercise(
-                random.next(),
+                random.next_u64(),
                 &|pool, context, send, recv| {
                     let sends = blocks(starting(context.rank), send);
                     let receives = blocks(ending_at(&edges, context.rank, size).into_iter(), recv);

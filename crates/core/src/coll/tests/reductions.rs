@@ -34,14 +34,14 @@ fn kinds() -> Vec<Kind> {
         Kind {
             name: "sum of double",
             reducer: predefined(Operation::Sum, Predefined::Double),
-            operand: |random| (random.below(1000) as f64).to_le_bytes().to_vec(),
+            operand: |random| (random.index(1000) as f64).to_le_bytes().to_vec(),
         },
         Kind {
             name: "maxloc of double-int",
             reducer: predefined(Operation::Maxloc, Predefined::DoubleInt),
             operand: |random| {
-                let mut pair = (random.below(4) as f64).to_le_bytes().to_vec();
-                pair.extend((random.below(100) as u64).to_le_bytes());
+                let mut pair = (random.index(4) as f64).to_le_bytes().to_vec();
+                pair.extend((random.index(100) as u64).to_le_bytes());
                 pair
             },
         },
@@ -122,7 +122,7 @@ fn allreduce_gives_all_ranks_the_fold_in_rank_order() {
                 sends,
                 recvs,
             }
-            .exercise(random.next(), &|pool, context, send, recv| {
+            .exercise(random.next_u64(), &|pool, context, send, recv| {
                 allreduce(pool, context, (!in_place).then_some(send), recv, &kind.reducer, choice)
             });
         });
@@ -147,7 +147,7 @@ fn reduce_gives_the_root_the_fold_in_rank_order() {
                     sends,
                     recvs,
                 }
-                .exercise(random.next(), &|pool, context, send, recv| {
+                .exercise(random.next_u64(), &|pool, context, send, recv| {
                     let at_root = context.rank == root;
                     let send = (!(at_root && in_place)).then_some(send);
                     reduce(pool, context, send, at_root.then_some(recv), &kind.reducer, root, choice)
@@ -180,7 +180,7 @@ fn scan_and_exscan_give_each_rank_the_fold_of_those_below() {
                     sends,
                     recvs,
                 }
-                .exercise(random.next(), &|pool, context, send, recv| {
+                .exercise(random.next_u64(), &|pool, context, send, recv| {
                     let send = (!in_place).then_some(send);
                     let make = if inclusive { scan } else { exscan };
                     make(pool, context, send, recv, &kind.reducer, choice)
@@ -198,7 +198,7 @@ fn reduce_scatter_gives_each_rank_its_part_of_the_fold() {
             let extent = kind.reducer.extent_bytes();
             for equal in [false, true] {
                 let counts: Vec<usize> =
-                    (0..size).map(|_| extent * if equal { count } else { random.below(count + 1) }).collect();
+                    (0..size).map(|_| extent * if equal { count } else { random.index(count + 1) }).collect();
                 let total: usize = counts.iter().sum();
                 let sends: Vec<_> = (0..size).map(|_| kind.vector(&mut random, total / extent)).collect();
                 let recvs: Vec<_> = if in_place {
@@ -222,7 +222,7 @@ fn reduce_scatter_gives_each_rank_its_part_of_the_fold() {
                     sends,
                     recvs,
                 }
-                .exercise(random.next(), &|pool, context, send, recv| {
+                .exercise(random.next_u64(), &|pool, context, send, recv| {
                     let counts = if equal { Counts::Uniform(count * extent) } else { Counts::Each(&counts) };
                     let send = (!in_place).then_some(send);
                     reduce_scatter(pool, context, send, recv, counts, &kind.reducer, choice)
@@ -239,7 +239,7 @@ fn results_of_rounding_operations_are_the_same_at_all_ranks() {
     for size in SIZES {
         for choice in algorithms(Collective::Allreduce, size, true) {
             let vector = |random: &mut Random| -> Vec<u8> {
-                (0..37).flat_map(|_| (random.below(1 << 24) as f32 * 1e-3).to_le_bytes()).collect()
+                (0..37).flat_map(|_| (random.index(1 << 24) as f32 * 1e-3).to_le_bytes()).collect()
             };
             let sends: Vec<_> = (0..size).map(|_| Memory::new(&vector(&mut random))).collect();
             let recvs: Vec<_> = (0..size).map(|_| Memory::new(&[0; 37 * 4])).collect();
@@ -250,7 +250,7 @@ fn results_of_rounding_operations_are_the_same_at_all_ranks() {
                     allreduce(&mut Pool::default(), context, Some(send), recv, &sum, choice).unwrap()
                 })
                 .collect();
-            World::run(&mut schedules, Delivery::Random(random.next())).unwrap();
+            World::run(&mut schedules, Delivery::Random(random.next_u64())).unwrap();
             assert!(recvs.iter().all(|recv| recv.get() == recvs[0].get()), "{choice:?} of {size}");
         }
     }

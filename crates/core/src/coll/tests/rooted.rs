@@ -25,7 +25,7 @@ fn bcast_brings_the_roots_bytes_to_all() {
                         expected: vec![recvs[root as usize].clone(); size as usize],
                         recvs,
                     }
-                    .exercise(random.next(), &|pool, context, _, recv| {
+                    .exercise(random.next_u64(), &|pool, context, _, recv| {
                         bcast(pool, context, recv, root, choice)
                     });
                 }
@@ -73,7 +73,7 @@ impl Layout {
 }
 
 pub(super) fn lengths(random: &mut Random, size: u32) -> Vec<usize> {
-    (0..size).map(|_| [0, 1, 3, 8, 40, 200][random.below(6)]).collect()
+    (0..size).map(|_| [0, 1, 3, 8, 40, 200][random.index(6)]).collect()
 }
 
 /// `Uniform` where the layout allows it, else `Each`.
@@ -111,7 +111,7 @@ fn gather_case(
         recvs,
         expected,
     }
-    .exercise(random.next(), &|pool, context, send, recv| {
+    .exercise(random.next_u64(), &|pool, context, send, recv| {
         let at_root = context.rank == root;
         let send = (!(at_root && in_place)).then_some(send);
         if !at_root {
@@ -144,7 +144,7 @@ fn scatter_case(
         recvs,
         expected,
     }
-    .exercise(random.next(), &|pool, context, send, recv| {
+    .exercise(random.next_u64(), &|pool, context, send, recv| {
         let at_root = context.rank == root;
         let recv = (!(at_root && in_place)).then_some(recv);
         if !at_root {

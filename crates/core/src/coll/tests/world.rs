@@ -49,7 +49,7 @@ struct Port<'a> {
 impl Transport for Port<'_> {
     fn isend(&mut self, to: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error> {
         let eager = match self.world.delivery {
-            Delivery::Random(_) if self.world.random.below(2) == 0 => {
+            Delivery::Random(_) if self.world.random.index(2) == 0 => {
                 Some(buffer.piece().bytes().map_or(Vec::new(), <[u8]>::to_vec))
             }
             _ => None,
@@ -77,7 +77,7 @@ impl World {
         let mut world = Self::new(delivery);
         let mut waiting: Vec<usize> = (0..schedules.len()).collect();
         while !waiting.is_empty() {
-            let rank = waiting.swap_remove(world.random.below(waiting.len()));
+            let rank = waiting.swap_remove(world.random.index(waiting.len()));
             world.start(schedules, rank as Rank);
         }
         let rounds = world.deliver(schedules);
@@ -155,7 +155,7 @@ impl World {
         // Ranks that have got something and not yet gone on.
         let mut behind: Vec<Rank> = Vec::new();
         while self.trouble.is_none() && self.transfers.len() + behind.len() > 0 {
-            let pick = self.random.below(self.transfers.len() + behind.len());
+            let pick = self.random.index(self.transfers.len() + behind.len());
             if pick < self.transfers.len() {
                 let transfer = self.transfers.swap_remove(pick);
                 behind.extend(self.arrive(transfer, schedules).into_iter().flatten());

@@ -6,11 +6,12 @@ use crate::device::Event;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
-use crate::process::tests::net::{Net, Port, Random, memory};
+use crate::process::tests::net::{Net, Port, memory};
 use crate::process::{OtherLeader, Process};
 use crate::request::{Completion, Origin, Posted, SendMode};
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 /// Starts something at some processes, in random order, and runs all of it to the end.
 fn together(
@@ -63,7 +64,7 @@ struct Pair {
 
 impl Pair {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 2 + random.below(7) as usize;
         let mut net = Net::of_short_packets(count, seed);
         let mut color: Vec<u32> = (0..count).map(|_| random.below(2) as u32).collect();
@@ -347,7 +348,7 @@ fn parts_of_both_groups_make_an_inter_communicator() {
 #[test]
 fn groups_without_communicators_meet_by_name() {
     for seed in 0..30 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 2 + random.below(6) as usize;
         let mut net = Net::of_short_packets(count, seed);
         let cut = 1 + random.below(count as u64 - 1) as usize;
@@ -415,7 +416,7 @@ fn a_leader_that_cannot_meet_the_other_tells_its_group() {
         // {0, 1, 2} and {3}; 3 dies.
         let mut net = Net::of_short_packets(4, 0);
         let color = |at: usize| u32::from(at == 3);
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let split = together(&mut net, &mut random, (0..4).collect(), |at, process, port| {
             process.collectives().icomm_split(port, CommId::WORLD, Some(color(at)), 0).unwrap()
         });

@@ -12,10 +12,11 @@ use crate::group::Group;
 use crate::ids::{CommId, ProcessId, RequestId, Source, TagSelector};
 use crate::op::{Operation, Reducer};
 use crate::process::Process;
-use crate::process::tests::net::{Net, Port, Random, memory};
+use crate::process::tests::net::{Net, Port, memory};
 use crate::request::{Completion, Posted, SendMode};
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 fn id_of(posted: Posted) -> Option<RequestId> {
     match posted {
@@ -103,7 +104,7 @@ impl Net {
 #[test]
 fn collectives_under_way_together_do_not_mix() {
     for seed in 0..60 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 1 + random.below(9) as usize;
         let mut net = Net::of_short_packets(count, seed);
         let all: Vec<usize> = (0..count).collect();
@@ -115,7 +116,7 @@ fn collectives_under_way_together_do_not_mix() {
 #[test]
 fn duplicates_have_the_same_members_and_another_context() {
     for seed in 0..30 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 1 + random.below(8) as usize;
         let mut net = Net::of_short_packets(count, seed);
         let mut made = vec![CommId::WORLD; count];
@@ -139,7 +140,7 @@ fn duplicates_have_the_same_members_and_another_context() {
 #[test]
 fn a_split_groups_by_color_and_ranks_by_key_then_old_rank() {
     for seed in 0..40 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 1 + random.below(9) as usize;
         let mut net = Net::of_short_packets(count, seed);
         let wishes: Vec<(Option<u32>, i32)> = (0..count)
@@ -174,7 +175,7 @@ fn a_split_groups_by_color_and_ranks_by_key_then_old_rank() {
 #[test]
 fn communicators_of_groups_are_made_by_all_or_by_members_alone() {
     for seed in 0..30 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 2 + random.below(7) as usize;
         let mut net = Net::of_short_packets(count, seed);
         // Backwards, every second process; the others make one of their own meanwhile.

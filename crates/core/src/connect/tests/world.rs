@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 /// From the end of all faults until every rail is up: the longest pause of a rail that never was (15 s), two
 /// attempts of 1 s + 2 s, the time until an end is noticed (6 s).
@@ -17,26 +18,13 @@ const HOSTILE_PAUSE_MAX: Duration = Duration::from_ms(200);
 /// An end that the network swallowed is noticed by the kernel after so long.
 const NOTICED_WITHIN: Duration = Duration::from_s(6);
 
-/// splitmix64.
-struct Random(u64);
+/// Times at random.
+trait DrawTime {
+    /// Below this one.
+    fn time(&mut self, most: Duration) -> Duration;
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
+impl DrawTime for Random {
     fn time(&mut self, most: Duration) -> Duration {
         Duration(self.below(most.0.max(1)))
     }
@@ -116,7 +104,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, has_hostile: bool) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (count, rails_count) = (2 + random.below(2) as usize, 1 + random.below(2) as u8);
         let timing =
             Timing { connect: Duration::from_s(1), handshake: Duration::from_s(2), pending_max: PENDING_MAX };

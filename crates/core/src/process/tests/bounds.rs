@@ -1,6 +1,6 @@
 //! What a peer can make this process keep is bounded, and no correct program notices.
 
-use super::net::{Net, Random, memory};
+use super::net::{Net, memory};
 use crate::Error;
 use crate::buffer::{Buffer, Payload, Piece};
 use crate::device::{Armed, Device, Event, Full, Incoming, Packet, RailCapabilities};
@@ -13,6 +13,7 @@ use crate::wire::trunk::{Ack, Body, Seen, TrunkHeader};
 use crate::wire::{Envelope, Header, Keys, Prefix};
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 /// A device that brings one packet after the other from process 1.
 struct Stranger {
@@ -113,7 +114,7 @@ fn unmatched_announcements_are_bounded() {
 fn more_sends_than_may_be_announced_arrive_in_order() {
     let count = 5 * ANNOUNCEMENTS_MAX;
     for (seed, rail) in [(1, false), (2, true)] {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut net = Net::new(2, seed, RailCapabilities { get: rail, ..RailCapabilities::default() });
         let mut sends = Vec::new();
         for number in 0..count {

@@ -1,6 +1,6 @@
 //! Messages whose ends are in several pieces, against the naive model: pack, send, unpack.
 
-use super::net::{Net, Random};
+use super::net::Net;
 use super::trunk::mbit;
 use super::wire::{Wire, tcp};
 use crate::buffer::{Buffer, Piece};
@@ -13,6 +13,7 @@ use crate::time::{Duration, Instant};
 use crate::transfer;
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 /// Memory filled by chance, and a layout over it whose packed stream has `len` bytes (or a few more).
 fn region(random: &mut Random, len: usize) -> Region {
@@ -23,7 +24,7 @@ fn region(random: &mut Random, len: usize) -> Region {
     let layout = inner.resized(0, extent).unwrap();
     let count = len.div_ceil(3 * block);
     let memory = Buffer::leaked(layout.span(count).unwrap().len);
-    let noise: Vec<u8> = (0..memory.len()).map(|_| random.next() as u8).collect();
+    let noise: Vec<u8> = (0..memory.len()).map(|_| random.next_u64() as u8).collect();
     memory.scatter(0, Piece::Bytes(&noise));
     Region::new(layout, count, memory).unwrap()
 }
@@ -82,7 +83,7 @@ const LENGTHS: [usize; 6] = [0, 1, 400, 700, 9_000, 70_000];
 #[test]
 fn layouts_arrive_as_packed_and_unpacked_messages_do() {
     for seed in 0..400 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let rail = rails()[random.below(4) as usize];
         let mut net = Net::new(2, seed, rail);
         net.shared.borrow_mut().refuse_one_in = [0, 3][random.below(2) as usize];
@@ -127,7 +128,7 @@ fn layouts_arrive_as_packed_and_unpacked_messages_do() {
 #[test]
 fn layouts_arrive_over_rails_that_lose_packets() {
     for seed in 0..60 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (mut lines, _) = mbit(&[1000, 500][..1 + random.below(2) as usize]);
         lines.iter_mut().for_each(|line| line.damage_one_in = [0, 20][random.below(2) as usize]);
         let put = random.one_in(2);
@@ -157,7 +158,7 @@ fn layouts_arrive_over_rails_that_lose_packets() {
 
 #[test]
 fn a_direct_receive_and_persistent_requests_take_layouts() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for len in [100, 70_000] {
         let mut net = Net::new(2, 1, rails()[1]);
         let (source, sink) = (region(&mut random, len), region(&mut random, len));

@@ -1,6 +1,6 @@
 //! Random scenarios against a naive model of matching: a list of everything, searched from the front.
 
-use super::net::{Net, Random, memory};
+use super::net::{Net, memory};
 use crate::buffer::Buffer;
 use crate::comm::Communicator;
 use crate::device::RailCapabilities;
@@ -12,6 +12,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 use std::println;
 
 /// Eager up to here, rendezvous above.
@@ -76,7 +77,7 @@ struct Scenario {
 
 impl Scenario {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 1 + random.below(4) as usize;
         let (get, put) = (random.one_in(2), random.one_in(2));
         let rail = RailCapabilities {
@@ -87,7 +88,7 @@ impl Scenario {
             put,
             ..RailCapabilities::default()
         };
-        let mut net = Net::new(count, random.next(), rail);
+        let mut net = Net::new(count, random.next_u64(), rail);
         {
             let mut shared = net.shared.borrow_mut();
             shared.full_one_in = [0, 0, 2, 5][random.below(4) as usize];

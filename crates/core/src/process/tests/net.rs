@@ -10,27 +10,8 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 use core::cell::RefCell;
-
-/// SplitMix64: one seed, one world.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 struct Sent {
     header: Vec<u8>,
@@ -235,7 +216,7 @@ impl Port {
     /// The sender of the next packet to poll, the packet, and whether its front comes first.
     fn next_packet(&self) -> Option<(usize, Sent, bool)> {
         let mut shared = self.shared.borrow_mut();
-        let (count, start) = (shared.count, shared.random.next() as usize);
+        let (count, start) = (shared.count, shared.random.next_u64() as usize);
         let me = self.me.0 as usize;
         let mut order = (0..count).map(|step| (start + step) % count);
         let from = order.find(|from| !shared.queues[from * count + me].is_empty())?;
@@ -317,7 +298,7 @@ impl Net {
             count,
             queues: (0..count * count).map(|_| VecDeque::new()).collect(),
             registered: vec![],
-            random: Random(seed),
+            random: Random::new(seed),
             full_one_in: 0,
             refuse_one_in: 0,
             front_one_in: 0,

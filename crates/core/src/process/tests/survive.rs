@@ -1,6 +1,6 @@
 //! Processes that go on without those that fail: revoking, agreeing, shrinking, acknowledging.
 
-use super::net::{Net, Random, memory};
+use super::net::{Net, memory};
 use crate::buffer::Buffer;
 use crate::comm::Communicator;
 use crate::device::{Event, RailCapabilities};
@@ -10,6 +10,7 @@ use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
 use crate::request::{Posted, SendMode};
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 const ANY: (Source, TagSelector) = (Source::Any, TagSelector::Any);
 
@@ -178,7 +179,7 @@ fn members_are_told_of_a_revocation_that_came_early() {
 
 /// Each process revokes and shrinks, again and again, as programs do; some die meanwhile.
 fn shrink_under_deaths(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let count = 2 + random.below(5) as usize;
     let mut net = survivors(count, seed);
     net.shared.borrow_mut().full_one_in = [0, 3][random.below(2) as usize];

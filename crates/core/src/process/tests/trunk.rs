@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "a figure is printed, so that a miss shows by how much")]
 
-use super::net::{Random, memory};
+use super::net::memory;
 use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
 use crate::buffer::Buffer;
@@ -15,6 +15,7 @@ use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 use std::println;
 
 const MESSAGE_BYTES: usize = 4 << 20;
@@ -143,7 +144,7 @@ fn four_equal_rails_both_ways_give_95_percent() {
 #[test]
 fn sender_completes_as_soon_as_its_receiver_on_any_rails() {
     for seed in 0..20 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         // Every second packet of this length is acknowledged without a request.
         let rail = RailCapabilities { packet_bytes_max: 62 << 10, ..tcp() };
         let mut wire = Wire::with(mbit(&[2000; 4]).0, rail, Config::default(), seed);
@@ -311,7 +312,8 @@ pub(super) fn exchange(wire: &mut Wire, random: &mut Random, count: usize, limit
                 1 => random.below(16 << 10),
                 _ => random.below(700 << 10),
             } as usize;
-            let data: Vec<u8> = (0..len as u64).map(|i| (random.0 ^ i.wrapping_mul(i)) as u8).collect();
+            let first = random.next_u64();
+            let data: Vec<u8> = (0..len as u64).map(|i| (first ^ i.wrapping_mul(i)) as u8).collect();
             let (room, bytes) = memory(vec![0; len]);
             let received = wire.receive(1 - from, room, tag);
             let (sent, data) = memory(data);
@@ -353,7 +355,7 @@ fn random_line(random: &mut Random, base: Line) -> Line {
 #[test]
 fn random_cuts_and_returns_lose_no_byte_and_hang_nothing() {
     for seed in 0..100 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 2 + random.below(3) as usize;
         let lines: Vec<Line> = (0..count).map(|_| Line::mbit(100 + random.below(2_000))).collect();
         let mut rail = tcp();
@@ -391,7 +393,7 @@ fn damage_is_found_and_fetched_again() {
     let (mut lines, _) = mbit(&[1000, 1000]);
     lines.iter_mut().for_each(|line| line.damage_one_in = 5);
     let mut wire = Wire::new(lines, 7);
-    exchange(&mut wire, &mut Random(7), 40, ms(20_000), "damage");
+    exchange(&mut wire, &mut Random::new(7), 40, ms(20_000), "damage");
 }
 
 #[test]
@@ -457,7 +459,7 @@ fn a_peer_that_computes_is_not_taken_for_a_silent_rail() {
 fn an_idle_link_wants_nothing() {
     let (lines, _) = mbit(&[1000, 1000]);
     let mut wire = Wire::new(lines, 1);
-    exchange(&mut wire, &mut Random(3), 3, ms(5_000), "idle");
+    exchange(&mut wire, &mut Random::new(3), 3, ms(5_000), "idle");
     wire.run_until(wire.now() + Duration::from_s(1));
     for (process, _) in &wire.nodes {
         assert!(process.wants_time() && process.is_quiet());
@@ -504,6 +506,6 @@ fn rails_that_register_carry_puts() {
         let percent = load.percent(ms(200), ms(1_000), sum);
         println!("puts, {policy:?}: {percent:.1} % of the sum");
         assert!(percent >= if policy == Policy::Adaptive { 93.0 } else { 30.0 });
-        exchange(&mut wire, &mut Random(5), 10, ms(20_000), "puts");
+        exchange(&mut wire, &mut Random::new(5), 10, ms(20_000), "puts");
     }
 }

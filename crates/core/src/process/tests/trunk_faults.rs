@@ -1,6 +1,6 @@
 //! Situations of links in trunk mode, by name: each was found by reading or by the simulator's fault runs.
 
-use super::net::{Random, memory};
+use super::net::memory;
 use super::trunk::{exchange, mbit, ms};
 use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
@@ -16,6 +16,7 @@ use crate::rma::{Memory, WindowId};
 use crate::time::Duration;
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 fn pending(posted: Posted) -> RequestId {
     match posted {
@@ -38,7 +39,7 @@ fn set_all(wire: &mut Wire, mood: Mood) {
 
 /// A message each way, so that both sides have a link.
 fn acquaint(wire: &mut Wire) {
-    exchange(wire, &mut Random(1), 1, ms(5_000), "acquaintance");
+    exchange(wire, &mut Random::new(1), 1, ms(5_000), "acquaintance");
     wire.run_until(wire.now() + Duration::from_ms(100));
 }
 
@@ -319,7 +320,7 @@ fn idle_link_with_loss_and_reordering_becomes_quiet() {
     let rail = RailCapabilities { ordered: false, ..tcp() };
     for seed in 0..10 {
         let mut wire = Wire::with(lines.clone(), rail, Config::default(), seed);
-        exchange(&mut wire, &mut Random(seed), 5, ms(20_000), "lossy");
+        exchange(&mut wire, &mut Random::new(seed), 5, ms(20_000), "lossy");
         wire.run_until(wire.now() + Duration::from_s(5));
         for (process, _) in &wire.nodes {
             assert_eq!(process.poll_timeout(), None, "seed {seed}");

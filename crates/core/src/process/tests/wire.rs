@@ -1,7 +1,6 @@
 //! Two processes and several rails between them in virtual time: rates, latencies, deep queues, cuts,
 //! silence, loss.
 
-use super::net::Random;
 use crate::buffer::{Buffer, Payload, Piece, payload_len};
 use crate::device::*;
 use crate::ids::{CommId, ProcessId, Rail, RailSet, RequestId, Source, TagSelector};
@@ -13,6 +12,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 use core::cell::RefCell;
 
 /// Fate of packets on a rail.
@@ -321,7 +321,7 @@ impl Wire {
             arrived: Default::default(),
             registered: BTreeMap::new(),
             registrations: 0,
-            random: Random(seed),
+            random: Random::new(seed),
             stuck: vec![],
             resets: vec![],
             carried: vec![0; count],

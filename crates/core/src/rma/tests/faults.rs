@@ -7,13 +7,13 @@ use crate::group::Group;
 use crate::ids::{ContextId, ProcessId};
 use crate::layout::Layout;
 use crate::op::Operation;
-use crate::process::tests::net::Random;
 use crate::process::tests::wire::{Line, Mood, Wire};
 use crate::request::Posted;
 use crate::rma::{Memory, Place, WindowId};
 use crate::time::{Duration, Instant};
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 const WINDOW: WindowId = WindowId(0);
 /// Sums, then a part for what is put.
@@ -37,11 +37,11 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let lines: Vec<Line> = (0..1 + random.below(3))
             .map(|_| Line { damage_one_in: [0, 7, 30][random.below(3) as usize], ..Line::mbit(1000) })
             .collect();
-        let mut wire = Wire::new(lines.clone(), random.next());
+        let mut wire = Wire::new(lines.clone(), random.next_u64());
         if lines.len() > 1 {
             // One rail goes and comes back.
             let cut = Instant::ZERO + Duration::from_us(200 + random.below(3000));
@@ -62,7 +62,7 @@ impl World {
     }
 
     fn noise(&mut self, len: usize) -> (Buffer, Vec<u8>) {
-        let bytes: Vec<u8> = (0..len).map(|_| self.random.next() as u8).collect();
+        let bytes: Vec<u8> = (0..len).map(|_| self.random.next_u64() as u8).collect();
         let mut scratch = Scratch::new(len);
         let buffer = scratch.buffer(len);
         buffer.scatter(0, Piece::Bytes(&bytes));

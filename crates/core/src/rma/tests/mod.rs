@@ -15,12 +15,13 @@ use crate::ids::{ContextId, ProcessId, Rank};
 use crate::layout::{Layout, Region};
 use crate::op::Operation;
 use crate::process::Process;
-use crate::process::tests::net::{Net, Random};
+use crate::process::tests::net::Net;
 use crate::request::{Completion, Posted, SendMode};
 use crate::rma::{Follow, Memory, Place, WindowId};
 use crate::wire::Envelope;
 use alloc::vec;
 use alloc::vec::Vec;
+use ayatori_random::Random;
 
 /// What a window has: a counter, sums, something that is only read, and a part for each origin.
 const SUMS_AT: usize = 8;
@@ -50,7 +51,7 @@ const WINDOW: WindowId = WindowId(0);
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = 2 + random.below(3) as usize;
         let rail = RailCapabilities {
             packet_bytes_max: 3000,
@@ -60,7 +61,7 @@ impl World {
             put: random.one_in(2),
             ..RailCapabilities::default()
         };
-        let mut net = Net::new(count, random.next(), rail);
+        let mut net = Net::new(count, random.next_u64(), rail);
         {
             let mut shared = net.shared.borrow_mut();
             shared.full_one_in = [0, 0, 3][random.below(3) as usize];
@@ -71,7 +72,7 @@ impl World {
         let mut own: Vec<Scratch> = (0..count).map(|_| Scratch::new(bytes)).collect();
         let windows: Vec<Buffer> = own.iter_mut().map(|scratch| scratch.buffer(bytes)).collect();
         for (me, window) in windows.iter().enumerate() {
-            let noise: Vec<u8> = (0..READ_BYTES).map(|_| random.next() as u8).collect();
+            let noise: Vec<u8> = (0..READ_BYTES).map(|_| random.next_u64() as u8).collect();
             window.scatter(READ_AT, Piece::Bytes(&noise));
             let group = Group::world(count as u32);
             let process = &mut net.nodes[me].0;
@@ -129,7 +130,7 @@ impl World {
             _ => Layout::bytes(1).resized(0, 2).unwrap(),
         };
         let memory = self.alloc(layout.span(len).unwrap().len);
-        let noise: Vec<u8> = (0..memory.len()).map(|_| self.random.next() as u8).collect();
+        let noise: Vec<u8> = (0..memory.len()).map(|_| self.random.next_u64() as u8).collect();
         memory.scatter(0, Piece::Bytes(&noise));
         Region::new(layout, len, memory).unwrap()
     }
@@ -524,7 +525,7 @@ fn send_raw<D: Device>(process: &mut Process, port: &mut D, bytes: &[u8]) {
 fn active_messages_of_any_bytes_do_no_harm() {
     for seed in 0..1500 {
         let mut world = World::new(seed % 7);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let place = Place { displacement: 16, layout: Layout::bytes(4).repeat(3, 9).unwrap(), count: 2 };
         let operand = crate::rma::Operand::of(&place, 0, 24);
         let messages = [
@@ -535,10 +536,10 @@ fn active_messages_of_any_bytes_do_no_harm() {
         ];
         let head = messages[random.below(4) as usize].emit(Some(&operand)).unwrap();
         let mut bytes = [head.parts().0, head.parts().1].concat();
-        bytes.extend((0..random.below(40)).map(|_| random.next() as u8));
+        bytes.extend((0..random.below(40)).map(|_| random.next_u64() as u8));
         for _ in 0..random.below(4) {
             let at = random.below(bytes.len() as u64) as usize;
-            bytes[at] = random.next() as u8;
+            bytes[at] = random.next_u64() as u8;
         }
         let before = world.windows[1].to_vec();
         let (process, port) = &mut world.net.nodes[1];

@@ -109,7 +109,7 @@ impl<'a> Sets<'a> {
 
     /// From 0 to 1.
     fn share(&mut self) -> f64 {
-        self.search.random.below(1 << 20) as f64 / f64::from(1 << 20)
+        self.search.random.index(1 << 20) as f64 / f64::from(1 << 20)
     }
 
     fn is_allowed(&self, held: u32, wanted: u32) -> bool {
@@ -194,7 +194,7 @@ impl<'a> Sets<'a> {
         // Also where nothing is found there is an end.
         self.search.steps += 1;
         (0..LOOKS_MAX).find_map(|_| {
-            let turn = self.turns[self.search.random.below(self.turns.len())];
+            let turn = self.turns[self.search.random.index(self.turns.len())];
             (!self.is_allowed(turn.0, turn.1)).then_some(turn)
         })
     }
@@ -226,7 +226,7 @@ impl<'a> Sets<'a> {
         let all = 0..self.search.trees.len();
         let (mut numbers, within): (Vec<usize>, Vec<usize>) =
             all.partition(|&number| !self.is_within(&self.search.trees[number]));
-        numbers.extend(within.into_iter().filter(|_| self.search.random.below(REGROWN) == 0));
+        numbers.extend(within.into_iter().filter(|_| self.search.random.index(REGROWN) == 0));
         self.search.random.shuffle(&mut numbers);
         let mut old = Vec::with_capacity(numbers.len());
         let has_all = numbers.into_iter().all(|number| self.regrow(number, &mut old));

@@ -10,11 +10,11 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use super::super::network::{Arc, NONE, Network};
-use super::super::random::Random;
 use super::super::solution::SourceTree;
 use super::super::tree::RootedTree;
 use super::bound::Nearest;
 use super::order::Order;
+use ayatori_random::Random;
 
 /// What a link costs beside its load, so that of equally busy ways the shorter is taken.
 pub(super) const HOP_COST: f64 = 0.002;

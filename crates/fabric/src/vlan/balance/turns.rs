@@ -1,8 +1,8 @@
 //! The order of the channels that a negotiation moves: how it begins, and how it follows what routes want.
 
 use super::super::network::Network;
-use super::super::random::Random;
 use super::order::Order;
+use ayatori_random::Random;
 
 const SWEEPS_MAX: usize = 20;
 /// What a turn of the escape weighs.
@@ -20,9 +20,9 @@ pub(super) fn escape(
     let mut kept = vec![0.0; order.dependency_count_max()];
     let arc_count = network.arc_count();
     let mut keys: Vec<f64> =
-        (0..arc_count).map(|_| random.below(1 << 20) as f64 / (1 << 20) as f64).collect();
+        (0..arc_count).map(|_| random.index(1 << 20) as f64 / (1 << 20) as f64).collect();
     let sources: Vec<u32> = network.sources().collect();
-    let root = sources[random.below(sources.len())];
+    let root = sources[random.index(sources.len())];
     // By arc: 1 up the tree, 2 down.
     let mut kinds = vec![0_u8; arc_count];
     if is_wanted {
@@ -34,7 +34,7 @@ pub(super) fn escape(
                 .arc_range(switch)
                 .filter(|&place| distances[network.arc(place).to as usize] < depth)
                 .collect();
-            let up = ups[random.below(ups.len())];
+            let up = ups[random.index(ups.len())];
             let down = order.reverse[up] as usize;
             (kinds[up], kinds[down]) = (1, 2);
             // Upwards the deepest first, then downwards the deepest last; nothing has a key of 1 or more

@@ -4,7 +4,8 @@
 use super::*;
 use crate::description::Machine;
 use crate::plan::{MSTP_MAX_HOPS, Plan};
-use crate::vlan::{Failure, Random, plan, plan_without};
+use crate::vlan::{Failure, plan, plan_without};
+use ayatori_random::Random;
 
 /// Root, cost to it, switch that sends, its port: the less the better (IEEE 802.1Q-2018, 13.11). A
 /// switch is its priority and its address. Last the hops that are left.
@@ -146,12 +147,12 @@ fn is_same_partition(a: &[usize], b: &[usize]) -> bool {
 
 /// A connected network with some links twice, and a random spanning tree of it.
 fn network_and_tree(random: &mut Random) -> (Vec<[u32; 2]>, Vec<LinkId>, usize) {
-    let switch_count = 2 + random.below(12);
-    let link_count = switch_count - 1 + random.below(16);
+    let switch_count = 2 + random.index(12);
+    let link_count = switch_count - 1 + random.index(16);
     let mut ends: Vec<[u32; 2]> =
-        (1..switch_count).map(|switch| [random.below(switch) as u32, switch as u32]).collect();
+        (1..switch_count).map(|switch| [random.index(switch) as u32, switch as u32]).collect();
     while ends.len() < link_count {
-        let [a, b] = [0, 1].map(|_| random.below(switch_count) as u32);
+        let [a, b] = [0, 1].map(|_| random.index(switch_count) as u32);
         if a != b {
             ends.push([a.min(b), a.max(b)]);
         }
@@ -210,7 +211,7 @@ fn elections(seeds: std::ops::Range<u64>) {
         let mut random = Random::new(seed);
         let (ends, tree, switch_count) = network_and_tree(&mut random);
         let instance = instance(&network_of(&ends, switch_count), 1, &tree);
-        let deal = || random.next() >> 24;
+        let deal = || random.next_u64() >> 24;
         let mut election = Election::new(&ends, &instance, switch_count, deal);
         let planned: Vec<u32> = tree.iter().map(|link| link.0).collect();
         let mut is_up = vec![true; ends.len()];

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::super::network::{Arc, NONE, Network};
-use super::super::random::Random;
 use super::super::tree::{RootedTree, adjacency};
 use super::{Load, Paths};
+use ayatori_random::Random;
 
 const NO_ARC: Arc = Arc { to: NONE, link: NONE };
 /// Up to this many sources the fewest trees are searched for exactly.

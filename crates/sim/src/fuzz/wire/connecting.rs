@@ -18,7 +18,7 @@ use ayatori_core::time::{Duration, Instant};
 use super::faults::Condition;
 use super::{Cargo, Flight, HELD_UP, Wire};
 use crate::fuzz::Bug;
-use crate::random::Random;
+use ayatori_random::Random;
 
 /// As TCP's device has it by default.
 const TIMING: Timing =

@@ -5,8 +5,8 @@ use ayatori_fabric::topology::{FatTree, HostLayout, Mesh, Ring, Tofu, Topology, 
 use crate::network::{
     Arbitration, ChannelLoad, Config, Counters, Gap, Message, Network, NicId, NicOrder, Occurrence, Switching,
 };
-use crate::random::Random;
 use crate::wheel::Wheel;
+use ayatori_random::Random;
 
 fn topologies() -> Vec<Topology> {
     vec![

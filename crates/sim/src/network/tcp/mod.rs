@@ -22,8 +22,8 @@ use stream::{Ack, Next, Stream, Taken};
 use super::ethernet::{Frame, hash_of};
 use super::{LagHash, Message, MessageQueue, Network, NicId, Probe, Tcp, transfer_ps};
 use crate::queue::Class;
-use crate::random::Random;
 use crate::slab::{NONE, Slab};
+use ayatori_random::Random;
 
 /// What a frame of TCP carries.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,8 @@
 
 use super::stream::{Ack, Next, Stream};
 use crate::network::Tcp;
-use crate::random::Random;
 use crate::slab::NONE;
+use ayatori_random::Random;
 
 const US: u64 = 1_000_000;
 const MS: u64 = 1_000 * US;

@@ -8,12 +8,12 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use super::super::super::network::{NONE, Network};
 use super::super::super::packing::{PairWay, PairWays};
-use super::super::super::random::Random;
 use super::super::bound::Nearest;
 use super::super::limits::Limits;
 use super::super::order::Order;
 use super::super::search::{HOP_COST, power, simple_way};
 use super::keys::keys;
+use ayatori_random::Random;
 
 /// Ways that may turn out to close a cycle before a pair is given up.
 const RETRIES_MAX: usize = 40;

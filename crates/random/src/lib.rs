@@ -1,7 +1,30 @@
 //! Random numbers from a seed.
 //!
-//! Our own ten lines (SplitMix64: G. Steele, D. Lea, C. Flood, OOPSLA 2014) because results are compared
-//! across years: a crate's next version must not change them.
+//! This crate owns the one generator of the workspace: SplitMix64 (G. Steele, D. Lea, C. Flood, OOPSLA 2014).
+//! Plans, simulations, fault runs and tests draw from it, so that a seed gives the same result on every
+//! machine. It is ten lines of our own because results are compared across years: a library's next version
+//! must not change them.
+//!
+//! It is not for secrets: the keys of jobs come from the system (`ayatori-launch`).
+//!
+//! Who draws makes a stream of a seed ([`Random::new`]), or one for each of many entities
+//! ([`Random::for_entity`]), so that what one draws does not depend on what another has drawn.
+//!
+//! Begin with [`Random::below`]:
+//!
+//! ```
+//! use ayatori_random::Random;
+//!
+//! let mut random = Random::new(7);
+//! let throws: Vec<u64> = (0..3).map(|_| 1 + random.below(6)).collect();
+//! assert_eq!(throws, [3, 1, 6]);
+//! ```
+
+#![no_std]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
@@ -31,15 +54,30 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which must not be 0. The bias is below `bound / 2^64`.
+    /// A number below `bound`; 0 if that is 0. The bias is below `bound / 2^64`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// An index of a list of so many elements; 0 if there are none.
+    pub fn index(&mut self, count: usize) -> usize {
+        self.below(count as u64) as usize
+    }
+
+    /// Whether this is the one time in so many.
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    /// So many bytes.
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next_u64() as u8).collect()
     }
 
     /// Puts the elements in a random order, every order equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, elements: &mut [T]) {
         for last in (1..elements.len()).rev() {
-            elements.swap(last, self.below(last as u64 + 1) as usize);
+            elements.swap(last, self.index(last + 1));
         }
     }
 }
