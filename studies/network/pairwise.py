@@ -42,7 +42,7 @@ routing_delay = 1; vc_alloc_delay = 1; sw_alloc_delay = 1; st_final_delay = 1; c
 deadlock_warn_timeout = 1000000; extents = {4,2,8}; inject = message;
 """
 # Bytes of a flit, packets of a message.
-SIZES = [(64, 8), (64, 34), (64, 68), (16, 34), (16, 547)]
+SIZES = [(64, 8), (64, 34), (64, 68), (64, 547), (16, 34), (16, 547)]
 # Dateline and crossbar: what the table says, and one of them otherwise.
 SETTINGS = [("entry", "per-channel"), ("entry", "per-port"), ("wrap", "per-channel")]
 NAMES = {

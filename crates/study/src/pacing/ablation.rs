@@ -118,13 +118,13 @@ fn nsim_findings(curves: &[Curve]) -> Vec<Finding> {
         curve.case.machine == Machine::Nsim && is_quiet
     };
     let in_turn = |curve: &Curve| {
-        curve.case.machine == Machine::NsimBut(Change::ChannelFirst) && curve.noise_ns().is_none()
+        curve.case.machine == Machine::NsimBut(Change::LanesInTurn) && curve.noise_ns().is_none()
     };
     vec![
         nsim(
             curves,
-            "*NSIM, second reading of table 3* (channels are allotted first), one-sided: somewhat shorter at \
-             gaps below 1",
+            "*NSIM, second reading of table 3* (the lanes that want a link in turn), one-sided: somewhat \
+             shorter at gaps below 1",
             in_turn,
         ),
         nsim(
@@ -229,18 +229,16 @@ pub(super) fn orders_section(out: &mut String, curves: &[Curve]) {
 }
 
 const NSIM_TEXT: &str = "\
-**NSIM.** What the paper has at gaps below 1, a small gain, the machine as stated has not. While all \
-ranks are in the same step the links need 24.8 ms (above) and a gap of g below 1 can only add to \
-it: steps without a shared link take 1 + g. So a gain is a loss avoided: without gap ranks must be \
-apart. Neither when a step ends nor these things of the routers are in the paper. One changed at a \
-time, 1 MiB, means of four draws:\n\n";
+**NSIM.** While all ranks are in the same step the links need 24.8 ms and a gap of g below 1 can only \
+add to it: steps without a shared link take 1 + g. So a gain is a loss avoided: without gap ranks must be \
+apart. Table 3 names a stage that allots channels and says round robin, so channels are allotted first and \
+those of a link take it in turn; a router of lanes in turn has no such stage, and is the second reading. When \
+a step ends, a cable's latency and the other things below are not in the paper. One changed at a time, 1 MiB, \
+means of four draws:\n\n";
 const NSIM_CONCLUSION: &str = "\
-One-sided, ranks are apart after a few steps, and small things then decide: with channels in turn a cable's \
-latency, which table 3 does not give. (The table gives channel allocation a stage and a time of its own, as \
-routers have that allot channels before the link: channels in turn is a second reading of it.) Where a step \
-waits for both and is set up within a few ns, ranks stay in step: the run takes what the links need, and every \
-gap costs. Where it waits for its own data only, a few ns part ranks with cables of 0, 5 and 50 ns, and there a \
-small gap gains; with 10 ns hardly anything is lost without gap, and none gains.\n";
+One-sided, ranks are apart after a few steps, and what is lost without a gap then depends on small things that \
+the paper does not give, a cable's latency among them: the row is that of one reading. Where a step waits and \
+is set up within a few ns, ranks stay in step: the run takes what the links need, and a gap costs.\n";
 const ORDERS_TEXT: &str = "\
 **Steps that wait.** Pairwise exchange in MPI libraries waits in each step for both partners' data; \
 whether the paper's one-sided program did, it does not say. The same by writes, 1 MiB, each step set \

@@ -64,8 +64,8 @@ pub(super) enum Machine {
 /// A change of machines/nsim.toml.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Channels of a link in turn, as routers do whose channel allocation is a stage of its own.
-    ChannelFirst,
+    /// The lanes that want a link in turn: channels are not allotted by themselves.
+    LanesInTurn,
     /// The oldest packet first.
     OldestFirst,
     /// Channel 0 up to the wrap-around link, 1 from there on.
@@ -82,14 +82,14 @@ pub(super) enum Change {
     FourChannels,
     /// Cables of this latency, ns.
     CableNs(u32),
-    /// Channels in turn and such cables.
-    ChannelFirstCableNs(u32),
+    /// Lanes in turn and such cables.
+    LanesInTurnCableNs(u32),
 }
 
 impl Change {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Change::ChannelFirst => "channels in turn",
+            Change::LanesInTurn => "lanes in turn",
             Change::OldestFirst => "oldest first",
             Change::AtWrap => "dateline at the wrap",
             Change::TiesUp => "ties up",
@@ -100,8 +100,8 @@ impl Change {
             Change::CableNs(0) => "cables of 0 ns",
             Change::CableNs(10) => "cables of 10 ns",
             Change::CableNs(_) => "cables of 50 ns",
-            Change::ChannelFirstCableNs(10) => "channels in turn and cables of 10 ns",
-            Change::ChannelFirstCableNs(_) => "channels in turn and cables of 50 ns",
+            Change::LanesInTurnCableNs(10) => "lanes in turn and cables of 10 ns",
+            Change::LanesInTurnCableNs(_) => "lanes in turn and cables of 50 ns",
         }
     }
 }
@@ -402,7 +402,7 @@ pub(super) const NOISES_NS: [u32; 3] = [5, 5_000, 20_000];
 fn ablations() -> Vec<Case> {
     const BYTES: u64 = 1_024 * KIB;
     let changes = [
-        Change::ChannelFirst,
+        Change::LanesInTurn,
         Change::OldestFirst,
         Change::AtWrap,
         Change::TiesUp,
@@ -413,8 +413,8 @@ fn ablations() -> Vec<Case> {
         Change::CableNs(0),
         Change::CableNs(10),
         Change::CableNs(50),
-        Change::ChannelFirstCableNs(10),
-        Change::ChannelFirstCableNs(50),
+        Change::LanesInTurnCableNs(10),
+        Change::LanesInTurnCableNs(50),
     ];
     let mut curves = Vec::new();
     let of = |machine, order, partner| Case {
@@ -428,7 +428,7 @@ fn ablations() -> Vec<Case> {
     for change in changes {
         curves.push(of(Machine::NsimBut(change), ORDERS[0], Partner::OneSided));
         let more = match change {
-            Change::ChannelFirst | Change::AtWrap | Change::TiesUp => Partner::Exchanged(NOISES_NS[0]),
+            Change::LanesInTurn | Change::AtWrap | Change::TiesUp => Partner::Exchanged(NOISES_NS[0]),
             Change::CableNs(_) => Partner::Arrived(NOISES_NS[0]),
             _ => continue,
         };

@@ -134,7 +134,7 @@ impl Experiment {
                 Whose::Fx10 | Whose::Nsim => {}
             }
         }
-        if let Whose::NsimBut(Change::CableNs(ns) | Change::ChannelFirstCableNs(ns)) = machine {
+        if let Whose::NsimBut(Change::CableNs(ns) | Change::LanesInTurnCableNs(ns)) = machine {
             let topology = table.get_mut("topology").and_then(toml::Value::as_table_mut);
             topology.context("[topology]")?.insert("cable_latency_ns".into(), i64::from(ns).into());
         }
@@ -243,7 +243,7 @@ impl Limits {
 /// Makes a router as an ablation wants it.
 fn change_router(router: &mut toml::Table, change: Change) {
     let (key, value): (&str, toml::Value) = match change {
-        Change::ChannelFirst | Change::ChannelFirstCableNs(_) => ("arbitration", "channel-first".into()),
+        Change::LanesInTurn | Change::LanesInTurnCableNs(_) => ("arbitration", "round-robin".into()),
         Change::OldestFirst => ("arbitration", "oldest-first".into()),
         Change::AtWrap => ("dateline", "at-wrap".into()),
         Change::TiesUp => ("tie", "up".into()),
