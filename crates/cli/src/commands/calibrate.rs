@@ -63,6 +63,7 @@ const BANDWIDTH: Source = ("bandwidth", include_str!("../../../../bench/bandwidt
 const COPY: Source = ("copy", include_str!("../../../../bench/copy.c"));
 const KERNEL_COPY: Source = ("kernel_copy", include_str!("../../../../bench/kernel_copy.c"));
 const RELAY: Source = ("relay", include_str!("../../../../bench/relay.c"));
+const LINES: Source = ("lines", include_str!("../../../../bench/lines.c"));
 const SOCKETS: Source = ("sockets", include_str!("../../../../bench/sockets.c"));
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
 const RENDEZVOUS: Source = ("rendezvous", include_str!("../../../../bench/rendezvous.c"));
@@ -243,7 +244,7 @@ impl Bench {
         for round in 1.. {
             let mut sightings = Vec::new();
             sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
-            for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, RENDEZVOUS, SOCKETS, REDUCE] {
+            for source in [RATE, BANDWIDTH, COPY, LINES, RELAY, KERNEL_COPY, RENDEZVOUS, SOCKETS, REDUCE] {
                 sightings.extend(self.run(source, 2, &[])?);
             }
             sightings.extend(self.run(COLLECTIVES, 2, &EXCHANGE)?);

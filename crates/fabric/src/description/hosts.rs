@@ -308,6 +308,8 @@ pub struct SoftwareCosts {
     pub fresh_kernel_copy_rates: Vec<RateWithin>,
     /// Long packets copied in by one process and out by another at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
+    /// Cache lines that another core has read, got back for writing, bytes/s.
+    pub lines_back_bytes_per_s: Option<u64>,
     /// Time until a polling process sees an arrival, ps.
     pub poll_ps: Option<u64>,
     /// A reduction without its bytes, ps.
@@ -648,6 +650,7 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         kernel_copy_rates: rates(s, "kernel_copy_rate")?,
         fresh_kernel_copy_rates: rates(s, "fresh_kernel_copy_rate")?,
         relay_rates: rates(s, "relay_rate")?,
+        lines_back_bytes_per_s: rate("lines_back_gbytes_per_s")?,
         poll_ps: time("poll_ns")?,
         reduce_ps: time("reduce_ns")?,
         reduce_bytes_per_s: rate("reduce_gbytes_per_s")?,

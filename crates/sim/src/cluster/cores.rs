@@ -63,6 +63,11 @@ impl Cores {
         self.occupancy
     }
 
+    /// Processes that share the core of one, with that.
+    pub(super) fn sharing_count(&self, rank: u32) -> u32 {
+        if self.cores.is_empty() { 1 } else { self.cores[self.core_of(rank)].process_count }
+    }
+
     /// The core of a process, among all hosts'.
     pub(super) fn core_of(&self, rank: u32) -> usize {
         let (host, local) = (rank / self.processes_per_host, rank % self.processes_per_host);

@@ -170,6 +170,8 @@ pub(super) struct RankState {
     pub(super) inbox: VecDeque<Arrived>,
     /// When its core has what comes from the cores of others.
     pub(super) fetched_ps: u64,
+    /// When its core has the lines back that others have read.
+    pub(super) back_ps: u64,
     /// When its core has the first line of the last packet that another core wrote: it fetches one at a time.
     pub(super) line_free_ps: u64,
     /// When its last send of a long packet by a socket began and ended.

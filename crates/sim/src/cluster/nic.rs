@@ -130,12 +130,16 @@ impl Device for Nic<'_> {
         } else if pieces.is_none() {
             self.spend_to_send(payload_bytes);
         }
-        let cargo = Cargo::Packet { bytes, header_bytes: header.len(), virtual_bytes, pieces, ahead_bytes };
+        let header_bytes = header.len();
+        let cargo = Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, ahead_bytes };
         // One in pieces is on its way while the rest of it is written.
         self.fabric.depart(self.me, self.me, to.0, rail.0, cargo);
         if let Some(Pieces { last_ps, .. }) = pieces {
             let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
             self.fabric.spend(self.me, rest_ps);
+        }
+        if self.fabric.is_read_later(self.me, to.0, rail.0, pieces) {
+            self.fabric.take_back(self.me, payload_bytes as u64);
         }
         Ok(())
     }
@@ -166,12 +170,16 @@ impl Device for Nic<'_> {
                     // The last piece is read when it has come, whatever was read before.
                     Some(Pieces { piece_bytes, last_ps }) => {
                         let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
-                        let all_ps = self.fabric.piece_ps(self.me, piece_bytes, payload_bytes);
-                        all_ps.max(rest_ps + self.fabric.piece_ps(self.me, piece_bytes, piece_bytes))
+                        let take_ps = |bytes: usize| {
+                            let copy_ps = self.fabric.piece_ps(self.me, piece_bytes, bytes);
+                            self.fabric.take_packet_ps(handle, bytes as u64, copy_ps)
+                        };
+                        take_ps(payload_bytes).max(rest_ps + take_ps(piece_bytes))
                     }
                     None => {
                         let copies_ps = self.copies_ps(software.receive_copies, copied_bytes, cost_ps);
-                        let take_ps = self.fabric.take_packet_ps(handle, copies_ps);
+                        let packet_bytes = self.fabric.flights[handle].bytes();
+                        let take_ps = self.fabric.take_packet_ps(handle, packet_bytes, copies_ps);
                         take_ps + software.checksum_ps(payload_bytes as u64)
                     }
                 };

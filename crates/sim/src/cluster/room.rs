@@ -9,12 +9,16 @@
 //! polling takes. Data are written and read at the rate of copies. What a rank on another core has written
 //! comes over at once: the time of one cache line, and its bytes at the memory's rate or at that of the work
 //! on them, whichever is slower. Of several ranks' data that are longer than two lines the first lines come
-//! one after the other. Who writes more than two lines fetches them from those that have read an earlier
-//! operation's there. The counter is a cache line that goes from core to core, one arrival after the other;
-//! that all have arrived is another, which all that wait get at the same time. In an exchange each posts in a
-//! line of its own, with the first of its data, and gets the lines of all others at the same time; what more
-//! there is of the data comes over as above. A reduction reads each contribution. An exchange of data and a
-//! reduction have software of their own ([`super::Software`]).
+//! one after the other. Who writes more than two lines first gets back those that ranks on other cores have
+//! read: a line's way, and the bytes at the rate of such lines or of the copy. The counter is a cache line
+//! that goes from core to core, one arrival after the other; that all have arrived is another, which all that
+//! wait get at the same time. In an exchange each posts in a line of its own, with the first of its data, and
+//! gets the lines of all others at the same time; what more there is of the data comes over as above. A
+//! reduction reads each contribution. An exchange of data and a reduction have software of their own
+//! ([`super::Software`]).
+//!
+//! A copy between a user's memory and shared memory finds either in the cache by what its core goes through
+//! until it uses that again: the users' memory of all its ranks, or what these go through in a round.
 //!
 //! Not modelled: operations other than barrier, allreduce, allgather and all-to-all (schedules of messages
 //! stand for them), and the limit of four operations by which a rank can be ahead of the slowest, which these
@@ -30,6 +34,7 @@ use ayatori_core::coll::shared_memory::{self, FOLD_BY_LAST_BYTES_MAX, Occupancy}
 
 use super::fabric::Fabric;
 use super::shared::PAIR_BYTES;
+use super::software::at_rate;
 use super::{Mpi, World};
 
 /// Element of reductions, bytes: a double.
@@ -53,6 +58,13 @@ struct Round {
     release: Option<Written>,
     waiting: Vec<u32>,
     left_count: u32,
+}
+
+/// What a core goes through between two uses of a user's memory and of shared memory, bytes; 0: unknown.
+#[derive(Debug, Clone, Copy)]
+struct Reuse {
+    user_bytes: u64,
+    shared_bytes: u64,
 }
 
 /// Rounds of the communicator of all ranks.
@@ -119,28 +131,56 @@ impl Fabric {
         if far_count == 0 || each == 0 {
             return work_ps;
         }
-        let moved = u128::from(far_count) * each as u128 * 1_000_000_000_000;
-        let move_ps = (moved / u128::from(self.config.memory_bytes_per_s)) as u64;
+        let move_ps = self.move_ps(far_count * each as u64);
         let far_ps = work_ps * far_count / count;
         // First lines of several ranks' data come together only where there is no more of each.
         let wait_count = if each > PAIR_BYTES as usize { far_count } else { 1 };
         wait_count * self.config.memory_latency_ps + move_ps.max(far_ps) + work_ps - far_ps
     }
+
+    /// A core's ranks go round so many bytes each in a round of shared memory, which is used again in the
+    /// next, and the users' memory is used again in the next operation.
+    fn reuse(&self, rank: u32, round_bytes: u64) -> Reuse {
+        let count = u64::from(self.cores.sharing_count(rank));
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        if working_set_bytes == 0 {
+            return Reuse { user_bytes: 0, shared_bytes: 0 };
+        }
+        let shared_bytes = count * round_bytes;
+        Reuse { user_bytes: shared_bytes.max(count * working_set_bytes + shared_bytes / 2), shared_bytes }
+    }
+
+    /// A rank's copy between its user's memory and shared memory, ps: half of what copies of either reuse
+    /// take.
+    fn shared_copy_ps(&self, bytes: usize, reuse: Reuse) -> u64 {
+        let Reuse { user_bytes, shared_bytes } = reuse;
+        let both_ps = [user_bytes, shared_bytes].map(|reuse_bytes| self.copy_within_ps(bytes, reuse_bytes));
+        both_ps.iter().sum::<u64>() / 2
+    }
 }
 
 impl World {
-    /// Copies `copied` bytes, of which so many of each of these ranks were written by them.
-    fn read(&mut self, rank: u32, writers: impl Iterator<Item = u32>, each: usize, copied: usize) {
-        let work_ps = self.fabric.copy_ps(rank, copied);
+    /// Copies `copied` bytes to the user's memory, of which so many of each of these ranks were written by
+    /// them.
+    fn read(
+        &mut self,
+        rank: u32,
+        writers: impl Iterator<Item = u32>,
+        [each, copied]: [usize; 2],
+        reuse: Reuse,
+    ) {
+        let work_ps = self.fabric.shared_copy_ps(copied, reuse);
         let time_ps = self.fabric.read_ps(rank, writers, each, work_ps);
         self.fabric.spend(rank, time_ps);
     }
 
     /// Folds all ranks' contributions of so many bytes, of each of which `fetched` have still to be fetched,
     /// and copies `copied` bytes.
-    fn fold(&mut self, rank: u32, bytes: usize, [fetched, copied]: [usize; 2]) {
+    fn fold(&mut self, rank: u32, bytes: usize, [fetched, copied]: [usize; 2], reuse: Reuse) {
         let size = self.room.round_of.len() as u32;
-        let work_ps = self.fabric.copy_ps(rank, copied) + self.fabric.reduce_ps(rank, bytes, size - 1);
+        let fabric = &self.fabric;
+        let work_ps = fabric.copy_within_ps(copied, reuse.shared_bytes)
+            + fabric.reduce_within_ps([bytes, size as usize - 1], reuse.shared_bytes);
         let time_ps = self.fabric.read_ps(rank, 0..size, fetched, work_ps);
         self.fabric.spend(rank, time_ps);
     }
@@ -238,6 +278,7 @@ impl Mpi {
             Collective::Allreduce => self.fold_by_all(bytes, area_bytes).await,
             Collective::Allgather | Collective::Alltoall => {
                 let is_alltoall = operation == Collective::Alltoall;
+                let n = size as usize;
                 let mut done = 0;
                 while done < bytes {
                     let len = if is_alltoall {
@@ -245,10 +286,11 @@ impl Mpi {
                     } else {
                         area_bytes.min(bytes - done)
                     };
-                    let written = if is_alltoall { len * size as usize } else { len };
-                    self.write(written);
+                    let written = if is_alltoall { len * n } else { len };
+                    let reuse = self.reuse(2 * (written + len * n));
+                    self.write([written, len], reuse);
                     self.meet().await;
-                    self.with_world(|world| world.read(rank, 0..size, len, len * size as usize));
+                    self.with_world(|world| world.read(rank, 0..size, [len, len * n], reuse));
                     done += len;
                 }
             }
@@ -259,7 +301,9 @@ impl Mpi {
     /// Each posts its data, and reads `bytes` of each.
     async fn exchange(&self, operation: Collective, bytes: usize) {
         let (rank, size) = (self.rank(), self.size());
-        self.write(if operation == Collective::Alltoall { bytes * size as usize } else { bytes });
+        let all_bytes = bytes * size as usize;
+        let reuse = self.reuse(4 * all_bytes);
+        self.write([if operation == Collective::Alltoall { all_bytes } else { bytes }, bytes], reuse);
         self.reach().await;
         self.with_world(|world| {
             let came_ps = world.fabric.clock_ps(rank);
@@ -277,9 +321,9 @@ impl Mpi {
             let fetched = bytes.saturating_sub(POSTED_IN_LINE_BYTES);
             if operation == Collective::Allreduce {
                 // Folds are made beside the buffer that gets them.
-                world.fold(rank, bytes, [fetched, 2 * bytes]);
+                world.fold(rank, bytes, [fetched, 2 * bytes], reuse);
             } else {
-                world.read(rank, 0..size, fetched, bytes * size as usize);
+                world.read(rank, 0..size, [fetched, all_bytes], reuse);
             }
         });
     }
@@ -287,18 +331,19 @@ impl Mpi {
     /// The last to arrive reduces all contributions.
     async fn fold_by_last(&self, bytes: usize) {
         let rank = self.rank();
-        self.write(bytes);
+        let reuse = self.reuse((4 + self.size() as usize) * bytes);
+        self.write([bytes; 2], reuse);
         self.reach().await;
         self.with_world(|world| {
             if world.arrive(rank) {
                 // The first contribution is copied, the others are reduced into it.
-                world.fold(rank, bytes, [bytes; 2]);
+                world.fold(rank, bytes, [bytes; 2], reuse);
                 let time_ps = world.fabric.clock_ps(rank);
                 world.release(rank, time_ps);
             }
         });
         let last = self.released().await;
-        self.with_world(|world| world.read(rank, std::iter::once(last), bytes, bytes));
+        self.with_world(|world| world.read(rank, std::iter::once(last), [bytes; 2], reuse));
     }
 
     /// Each reduces its part of all contributions, a segment at a time.
@@ -307,27 +352,36 @@ impl Mpi {
         let mut done = 0;
         while done < bytes {
             let len = shared_memory::operand_segment_bytes(bytes - done, ELEMENT_BYTES, area_bytes);
-            self.write(len);
-            self.meet().await;
             let part = shared_memory::fold_part_bytes(len, size, ELEMENT_BYTES);
             let from = (rank as usize * part).min(len);
             let own = part.min(len - from);
-            self.with_world(|world| world.fold(rank, own, [own; 2]));
+            let n = size as usize;
+            let reuse = self.reuse(4 * len + own * (n + 1));
+            self.write([len, len / n], reuse);
             self.meet().await;
-            self.with_world(|world| world.read(rank, 0..size, len / size as usize, len));
+            self.with_world(|world| world.fold(rank, own, [own; 2], reuse));
+            self.meet().await;
+            self.with_world(|world| world.read(rank, 0..size, [len / n, len], reuse));
             done += len;
         }
     }
 
-    /// Writes this rank's contribution, where others have read that of an earlier operation: a line or two
-    /// are fetched from there while it goes on, more are not.
-    fn write(&self, bytes: usize) {
+    fn reuse(&self, round_bytes: usize) -> Reuse {
+        self.with_fabric(|fabric| fabric.reuse(self.rank(), round_bytes as u64))
+    }
+
+    /// Writes this rank's contribution, where others have read that of an earlier operation, each so many
+    /// bytes of it: a line or two are fetched from there while it goes on, more are not.
+    fn write(&self, [bytes, each]: [usize; 2], reuse: Reuse) {
         let (rank, size) = (self.rank(), self.size());
         self.with_world(|world| {
             let fabric = &mut world.fabric;
-            let line_ps = (0..size).map(|reader| fabric.line_ps(reader, rank)).max().unwrap_or(0);
-            let wait_ps = if bytes > PAIR_BYTES as usize { line_ps } else { 0 };
-            let time_ps = wait_ps + fabric.copy_ps(rank, bytes);
+            let far_count = (0..size).filter(|&reader| !fabric.same_core(reader, rank)).count();
+            let is_long = bytes > PAIR_BYTES as usize;
+            let wait_ps = if is_long && far_count > 0 { fabric.config.memory_latency_ps } else { 0 };
+            let back_bytes = if is_long { bytes.min(far_count * each) } else { 0 };
+            let back_ps = at_rate(back_bytes as u64, fabric.config.software.lines_back_bytes_per_s);
+            let time_ps = wait_ps + back_ps.max(fabric.shared_copy_ps(bytes, reuse));
             fabric.spend(rank, time_ps);
         });
     }
@@ -380,9 +434,10 @@ impl Mpi {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Cluster, Config, NicDevice, Profile, Software};
+    use super::super::{Cluster, Config, NicDevice, Profile, Rates, Software};
     use super::*;
     use crate::machine::nsim_torus;
+    use ayatori_fabric::description::RateWithin;
 
     fn config(ranks: u32, core_count: Option<u32>) -> Config {
         let software =
@@ -459,6 +514,46 @@ mod tests {
         let longer = time_ns(&slow, Collective::Allgather, 8 << 10, 1);
         let shorter = time_ns(&slow, Collective::Allgather, 4 << 10, 1);
         assert_takes(longer - shorter, 4_096.0 * (0.1 + 0.1 + 3.0));
+    }
+
+    #[test]
+    fn contributions_are_written_where_others_have_read() {
+        let with = |ranks, core_count, lines_back_bytes_per_s| {
+            let plain = config(ranks, core_count);
+            let software = Software { lines_back_bytes_per_s, ..plain.software };
+            Config { software, ..plain }
+        };
+        let takes = |config: &Config, operation| {
+            time_ns(config, operation, 8 << 10, 1) - time_ns(config, operation, 4 << 10, 1)
+        };
+        let more = |ranks, core_count, operation| {
+            let [slow, quick] = [Some(1_000_000_000), None].map(|rate| with(ranks, core_count, rate));
+            takes(&slow, operation) - takes(&quick, operation)
+        };
+        // 4,096 B more come back at 1 B/ns, and are copied meanwhile: all of what others read, or what is
+        // for three of four.
+        assert_takes(more(4, None, Collective::Allgather), 4_096.0 * 0.9);
+        assert_takes(more(4, None, Collective::Alltoall), 4_096.0 * (3.0 - 4.0 * 0.1));
+        // What was read by the same core has not gone.
+        assert_takes(more(4, Some(1), Collective::Alltoall), 0.0);
+    }
+
+    #[test]
+    fn ranks_of_a_core_share_its_cache() {
+        let rate = |working_set_bytes, bytes_per_s| RateWithin { working_set_bytes, bytes_per_s };
+        let copy = vec![rate(1 << 20, 10_000_000_000), rate((1 << 20) + 1, 1_000_000_000)];
+        let config = Config { rates: Rates { copy, ..Rates::default() }, ..config(8, Some(2)) };
+        let cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
+        let fabric = &mut cluster.world.borrow_mut().fabric;
+        let mut copy_ns = |working_set_bytes, round_bytes| {
+            fabric.set_working_set(0, working_set_bytes);
+            fabric.shared_copy_ps(1_000, fabric.reuse(0, round_bytes)) / 1_000
+        };
+        // Four of a core go through four times as much. Shared memory is used again in the next round.
+        assert_eq!(copy_ns(128 << 10, 256 << 10), 100);
+        assert_eq!(copy_ns(256 << 10, 128 << 10), 550);
+        assert_eq!(copy_ns(256 << 10, 512 << 10), 1_000);
+        assert_eq!(copy_ns(0, 128 << 10), 1_000, "nothing is known of the users' memory");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Messages within a host: what their copies and cache lines take.
 //!
-//! A packet of one piece is written, its first line goes to its reader's core, one line after the other, and
-//! the reader fetches the others while it reads. A longer one goes in pieces, copied in and out at once. Or
-//! the kernel copies for who reads.
+//! A packet is written, its first line goes to its reader's core, one line after the other, and the reader
+//! fetches the others when it reads. A longer one goes in pieces, copied in and out at once where the reader
+//! waits for it. Its writer then takes the lines back that it writes next, which the reader had last: while
+//! the other reads, or, where both send, before either does. Or the kernel copies for who reads.
 
 use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces, RankState};
 use super::{Config, Software, software};
@@ -16,6 +17,8 @@ pub(super) const PAIR_BYTES: u64 = 2 * LINE_BYTES;
 const IN_PIECES_BYTES_MIN: usize = 10 << 10;
 /// Such a piece, of packets through near lines and through bulk lines, bytes.
 const PIECE_BYTES: [usize; 2] = [4 << 10, 16 << 10];
+/// So much is under way to a core at once: a dozen lines and some.
+const UNDER_WAY_BYTES: u64 = 16 * LINE_BYTES;
 /// The longest packet through near lines, bytes.
 pub(super) const NEAR_BYTES_MAX: usize = 32 << 10;
 
@@ -31,6 +34,16 @@ impl Fabric {
         // One picosecond at least, so that what leaves first arrives first.
         let copy_ps = relayed_ps.unwrap_or_else(|| self.move_ps(bytes)).max(1);
         let line_ps = self.line_ps(from, to);
+        if relayed_ps.is_none() && is_packet && self.is_fetched(from, to) {
+            if let Cargo::Packet { pieces: Some(Pieces { last_ps, .. }), .. } =
+                &mut self.flights[handle].cargo
+            {
+                *last_ps += line_ps;
+            }
+            let line_free_ps = &mut self.states[to as usize].line_free_ps;
+            *line_free_ps = now_ps.max(*line_free_ps) + line_ps;
+            return *line_free_ps + 1;
+        }
         // What was measured from core to core is what one core gets; others get theirs at the same time.
         let free_ps = if self.is_fetched(from, to) {
             &mut self.states[to as usize].fetched_ps
@@ -55,12 +68,28 @@ impl Fabric {
             }
             return from_ps + way_ps + line_ps;
         }
-        if !is_packet || !self.is_fetched(from, to) {
-            return done_ps + line_ps;
+        done_ps + line_ps
+    }
+
+    /// Whether a packet waits where it was written until its reader fetches it. What was measured of long
+    /// ones (`Rates::relay`) is of both sides.
+    pub(super) fn is_read_later(&self, from: u32, to: u32, rail: u8, pieces: Option<Pieces>) -> bool {
+        let is_relayed = pieces.is_some_and(|pieces| self.relay_ps(from, pieces.piece_bytes, 1).is_some());
+        rail == MEMORY_RAIL && self.is_fetched(from, to) && !is_relayed
+    }
+
+    /// A process that has written a packet takes the lines of the next one back from its reader's core. It
+    /// goes on when the last of them are under way.
+    pub(super) fn take_back(&mut self, rank: u32, packet_bytes: u64) {
+        let Some(rate) = self.config.software.lines_back_bytes_per_s else { return };
+        if packet_bytes <= PAIR_BYTES {
+            return;
         }
-        let line_free_ps = &mut self.states[to as usize].line_free_ps;
-        *line_free_ps = from_ps.max(*line_free_ps) + line_ps;
-        *line_free_ps + 1
+        let now_ps = self.clock_ps(rank);
+        let back_ps = &mut self.states[rank as usize].back_ps;
+        *back_ps = now_ps.max(*back_ps) + software::at_rate(packet_bytes, Some(rate));
+        let asked_ps = back_ps.saturating_sub(software::at_rate(UNDER_WAY_BYTES, Some(rate)));
+        self.spend(rank, asked_ps.saturating_sub(now_ps));
     }
 
     /// Whether a reader fetches the lines of packets itself.
@@ -69,20 +98,20 @@ impl Fabric {
     }
 
     /// Bytes from core to core, ps.
-    fn move_ps(&self, bytes: u64) -> u64 {
+    pub(super) fn move_ps(&self, bytes: u64) -> u64 {
         let moved = u128::from(bytes) * 1_000_000_000_000;
         (moved / u128::from(self.config.memory_bytes_per_s)) as u64
     }
 
-    /// What a process takes to copy a packet that one on another core has written, ps: its lines come, and it
-    /// copies them out of its first cache. Or the copy alone, which takes it `copy_ps`, where that is more.
-    pub(super) fn take_packet_ps(&self, handle: u32, copy_ps: u64) -> u64 {
+    /// What a process takes to copy so many bytes of a packet that one on another core has written, ps: its
+    /// lines come, and it copies them out of its first cache. Or the copy alone, which takes it `copy_ps`,
+    /// where that is more.
+    pub(super) fn take_packet_ps(&self, handle: u32, bytes: u64, copy_ps: u64) -> u64 {
         let Flight { from, to, rail, ref cargo, .. } = self.flights[handle];
-        let is_whole = matches!(cargo, Cargo::Packet { pieces: None, .. });
-        if rail != MEMORY_RAIL || !is_whole || !self.is_fetched(from, to) {
+        let pieces = if let Cargo::Packet { pieces, .. } = cargo { *pieces } else { None };
+        if !self.is_read_later(from, to, rail, pieces) {
             return copy_ps;
         }
-        let bytes = self.flights[handle].bytes();
         // The others are asked for once the first has been seen.
         let wait_ps = if bytes > PAIR_BYTES { self.line_ps(from, to) } else { 0 };
         let hot = self.config.software.hot_copy_bytes_per_s;

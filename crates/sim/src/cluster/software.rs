@@ -23,6 +23,8 @@ pub struct Software {
     pub hot_copy_bytes_per_s: Option<u64>,
     /// The cache, bytes.
     pub cache_bytes: u64,
+    /// Rate of lines that another core has read, got back for writing; `None`: they take no time.
+    pub lines_back_bytes_per_s: Option<u64>,
     /// The library's, for each get within a host, beside packets.
     pub get_ps: u64,
     /// Gets within a host: the kernel copies for who reads. `None`: they take the memory's rate, and no time
@@ -146,6 +148,7 @@ impl Default for Software {
             exchange_ps: 0,
             yield_ps: 0,
             cache_bytes: 0,
+            lines_back_bytes_per_s: None,
             checksum_bytes_per_s: None,
             match_ps: 0,
             register_ps: 0,
@@ -189,6 +192,7 @@ impl Software {
             exchange_ps: time(costs.exchange_ps),
             yield_ps: time(costs.yield_ps),
             cache_bytes,
+            lines_back_bytes_per_s: costs.lines_back_bytes_per_s,
             checksum_bytes_per_s: costs.checksum_bytes_per_s,
             match_ps: time(costs.match_ps),
             register_ps: time(costs.register_ps),
@@ -288,7 +292,11 @@ impl Fabric {
 
     /// Time of a copy by a process.
     pub(super) fn copy_ps(&self, rank: u32, bytes: usize) -> u64 {
-        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        self.copy_within_ps(bytes, self.states[rank as usize].working_set_bytes)
+    }
+
+    /// The same by one that goes through so many bytes between two uses of these (0: unknown).
+    pub(super) fn copy_within_ps(&self, bytes: usize, working_set_bytes: u64) -> u64 {
         let Config { software, rates, copy_bytes_per_s, .. } = &self.config;
         let by_table = time_ps(&rates.copy, bytes as u64, working_set_bytes);
         by_table.unwrap_or_else(|| software.copy_ps(*copy_bytes_per_s, bytes as u64, working_set_bytes))
@@ -297,10 +305,15 @@ impl Fabric {
     /// Time of `count` reductions of `bytes` each by a process.
     pub(super) fn reduce_ps(&self, rank: u32, bytes: usize, count: u32) -> u64 {
         let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        self.reduce_within_ps([bytes, count as usize], working_set_bytes)
+    }
+
+    /// The same by one that goes through so many bytes between two uses of these.
+    pub(super) fn reduce_within_ps(&self, [bytes, count]: [usize; 2], working_set_bytes: u64) -> u64 {
         let Config { software, rates, .. } = &self.config;
         let by_table = time_ps(&rates.reduce, bytes as u64, working_set_bytes);
         let each_ps = by_table.unwrap_or_else(|| at_rate(bytes as u64, software.reduce_bytes_per_s));
-        u64::from(count) * (software.reduce_ps + each_ps)
+        count as u64 * (software.reduce_ps + each_ps)
     }
 
     /// See [`super::Mpi::goes_through`].

@@ -286,6 +286,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.reduce_ns", "900"),
     ("host_models.h.software.reduce_rate", "[{ within_kib = 64, gbytes_per_s = 1 }]"),
     ("host_models.h.software.yield_among", "[{ ranks = 2, ns = 900 }]"),
+    ("host_models.h.software.lines_back_gbytes_per_s", "1"),
     ("host_models.h.software.poll_ns", "900"),
     ("host_models.h.software.reduce_gbytes_per_s", "1"),
     ("host_models.h.software.send_copies", "3"),
@@ -399,6 +400,7 @@ fn seen(text: &str) -> Result<(Vec<String>, Vec<String>), String> {
         ("ping-pong", 4_000_000, None),
         // Within a host.
         ("ping-pong", 300_000, Some(1)),
+        ("pairwise-exchange", 20_000, Some(1)),
         ("pairwise-exchange", 300_000, None),
         ("allreduce", 40_000, None),
         // In shared memory, in one step and by reading each other's.

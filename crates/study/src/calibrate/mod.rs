@@ -30,7 +30,7 @@ pub use over_tcp::SocketFit;
 pub use records::Records;
 use samples::{
     BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, KERNEL_COPY, KERNEL_COPY_BYTES_MAX,
-    KERNEL_COPY_FRESH, KERNEL_COPY_IN_TURN, KERNEL_COPY_ROUND, KERNEL_COPY_UNCACHED, LONG_BYTES,
+    KERNEL_COPY_FRESH, KERNEL_COPY_IN_TURN, KERNEL_COPY_ROUND, KERNEL_COPY_UNCACHED, LINES_BACK, LONG_BYTES,
     RATE_MAX_GBYTES_PER_S, RATE_WINDOW, REDUCE, RELAY, RENDEZVOUS, SHORT_BYTES, UNCACHED_BYTES, long_slope,
     rate_lines, slope, times_ns, value_of, without_ends,
 };
@@ -87,6 +87,8 @@ pub struct Fit {
     pub memory_gbytes_per_s: f64,
     /// Until a rank that polls sees what has come, beside both sides' software and the line's way, ns.
     pub poll_ns: f64,
+    /// Lines that the other core has read, got back for writing, GB/s; `None`: it was not measured.
+    pub lines_back_gbytes_per_s: Option<f64>,
     /// What long packets take that one core copies in and another out at once: rates of who goes through so
     /// many bytes, GB/s.
     pub relay: Vec<(u64, f64)>,
@@ -162,6 +164,7 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         software_ns,
         core_to_core_ns,
         poll_ns,
+        lines_back_gbytes_per_s: quickest(LINES_BACK).ok(),
         relay: without_ends(&times_ns(samples, RELAY)),
         hot_copy_gbytes_per_s,
         copy_gbytes_per_s,
@@ -287,6 +290,9 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
          reduce_gbytes_per_s = {:.3} # MPI_Reduce_local of doubles in the cache\n",
         fit.memory_gbytes_per_s, fit.reduce_gbytes_per_s
     );
+    if let Some(rate) = fit.lines_back_gbytes_per_s {
+        let _ = writeln!(text, "lines_back_gbytes_per_s = {rate:.3} # lines that the other has read");
+    }
     text += &together::lines(&fit.together);
     text += &copies_text(facts, fit);
     for nic in &nics {
@@ -451,14 +457,9 @@ fn predicted(
         }
         "barrier" | "allreduce" | "alltoall" => {
             let operation = Collective::by_name(name).context("an operation of the library")?;
-            // The benchmark has a buffer to send from and one to receive into. Where each rank has a core, a
-            // long allreduce goes by messages: a rank also goes through its peer's operand and where that
-            // comes to.
+            // The benchmark has a buffer to send from and one to receive into.
             let block_count = if name == "alltoall" { sample.ranks } else { 1 };
-            let host = machine.host_models.first().context("no host model")?;
-            let has_cores = sample.ranks <= host.socket_count * host.cores_per_socket_count;
-            let buffer_count = if name == "allreduce" && has_cores { 4 } else { 2 };
-            let working_set_bytes = buffer_count * bytes * u64::from(block_count);
+            let working_set_bytes = 2 * bytes * u64::from(block_count);
             cluster.run(|mpi| async move {
                 mpi.goes_through(working_set_bytes);
                 Ok(())
@@ -531,6 +532,7 @@ mod tests {
             software_ns: 80.0,
             core_to_core_ns: 60.0,
             poll_ns: 30.0,
+            lines_back_gbytes_per_s: Some(24.0),
             hot_copy_gbytes_per_s: 40.0,
             copy_gbytes_per_s: 6.0,
             memory_gbytes_per_s: 16.0,
@@ -621,6 +623,7 @@ mod tests {
             let copy = |bytes| Sample { name: name.into(), ranks: 2, bytes, value: value(bytes) };
             samples.extend([8, 64 << 10, 256 << 10, 1 << 20].map(copy));
         }
+        samples.push(Sample { name: LINES_BACK.into(), ranks: 2, bytes: 32 << 10, value: 24.0 });
         samples
     }
 
@@ -637,6 +640,7 @@ mod tests {
             (found.poll_ns, made_up.poll_ns),
             (found.yield_ns, made_up.yield_ns),
         ];
+        assert_eq!(found.lines_back_gbytes_per_s, made_up.lines_back_gbytes_per_s);
         let copies = [&found, &made_up].map(|fit| fit.kernel_copy.clone().unwrap());
         let kernel = [
             copies.each_ref().map(|copy| copy.call_ns),
@@ -738,6 +742,7 @@ mod tests {
         let host = &machine.host_models[0];
         assert_eq!((host.software.send_ps, host.core_to_core_ps), (Some(80_000), Some(60_000)));
         assert_eq!(host.nics.len(), 2);
+        assert_eq!(host.software.lines_back_bytes_per_s, Some(24_000_000_000));
         let none = Facts { interfaces: Vec::new(), cache_mib: None, ..facts() };
         Machine::parse("none.toml", &machine_text(&none, &costs(), None)).unwrap();
     }

@@ -81,6 +81,8 @@ pub(super) const KERNEL_COPY_ROUND: &str = "kernel_copy_round";
 pub(super) const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
 /// The benchmark of messages that their receiver has the kernel copy.
 pub(super) const RENDEZVOUS: &str = "rendezvous";
+/// The benchmark of lines that the other core has read.
+pub(super) const LINES_BACK: &str = "lines_back";
 /// The benchmark of copies by two cores at once.
 pub(super) const RELAY: &str = "relay";
 /// Who goes through so much finds nothing of it in a cache, bytes (`bench/bench.h`).

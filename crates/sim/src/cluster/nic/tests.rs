@@ -211,6 +211,56 @@ fn what_a_reduction_sends_takes_the_rate_of_fresh_memory() {
     }
 }
 
+/// What two ranks take that send to each other at once, ns.
+fn exchange_ns(config: &Config, bytes: u64) -> f64 {
+    const TURNS: u32 = 64;
+    let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config.clone()).unwrap();
+    let workload = |mpi: crate::cluster::Mpi| async move {
+        let peer = mpi.rank() ^ 1;
+        for _ in 0..TURNS {
+            mpi.sendrecv(peer, peer, 1, bytes).await?;
+        }
+        Ok(())
+    };
+    cluster.run(workload).unwrap().elapsed_ps as f64 / f64::from(TURNS) / 1e3
+}
+
+#[test]
+fn packets_in_pieces_are_fetched_when_their_reader_looks() {
+    let times_ns = |memory_bytes_per_s| {
+        let config = shared_memory(None, memory_bytes_per_s);
+        let config = Config { memory_latency_ps: 60_000, ..config };
+        [exchange_ns(&config, 32 << 10), half_round_trip_ns(&config, 32 << 10)]
+    };
+    let [[slow_ns, slow_one_way_ns], [quick_ns, quick_one_way_ns]] =
+        [times_ns(10_000_000_000), times_ns(1_000_000_000_000)];
+    // At 10 GB/s as much more as for the copy. Both write before either reads.
+    let move_ns = f64::from(32 << 10) / 10.0;
+    let more_ns = slow_ns - quick_ns;
+    assert!((more_ns / move_ns - 1.0).abs() < 0.05, "{more_ns} ns, {move_ns} expected");
+    let more_ns = slow_one_way_ns - quick_one_way_ns;
+    assert!((more_ns / move_ns - 1.0).abs() < 0.05, "{more_ns} ns one way, {move_ns} expected");
+}
+
+#[test]
+fn lines_are_taken_back_while_a_reader_reads_or_before_both_do() {
+    let times_ns = |bytes, lines_back_bytes_per_s| {
+        let plain = shared_memory(None, 10_000_000_000);
+        let software = Software { lines_back_bytes_per_s, ..plain.software };
+        let config = Config { software, memory_latency_ps: 60_000, ..plain };
+        [exchange_ns(&config, bytes), half_round_trip_ns(&config, bytes)]
+    };
+    for bytes in [4 << 10, 32 << 10] {
+        let [[exchange, one_way], [at_no_cost, one_way_at_no_cost]] =
+            [times_ns(bytes, Some(20_000_000_000)), times_ns(bytes, None)];
+        // All but the last 1 KiB, which are under way, in place of waiting for the peer's first line.
+        let back_ns = (bytes - 1_024) as f64 / 20.0 - 60.0;
+        let more_ns = exchange - at_no_cost;
+        assert!((more_ns / back_ns - 1.0).abs() < 0.05, "{bytes} B: {more_ns} ns, {back_ns} expected");
+        assert_eq!(one_way, one_way_at_no_cost, "{bytes} B: the reader takes longer");
+    }
+}
+
 #[test]
 fn pairs_of_cores_copy_at_the_same_time() {
     let time_ps = |ranks, memory_latency_ps| {
