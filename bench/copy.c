@@ -21,7 +21,8 @@ static void copy(void *context, int repetitions)
 
 int main(int argc, char **argv)
 {
-    static const size_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+    static const size_t sizes[] = {4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20,
+                                   3 << 19, 2 << 20, 4 << 20, 16 << 20};
     bench_start(&argc, &argv);
     size_t span = bench_uncached_span();
     char *from = bench_buffer(span), *to = bench_buffer(span);

@@ -88,6 +88,7 @@ static int measure(const char *name, struct copy *c, size_t bytes)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
+    static const size_t spans[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 3 << 19, 2 << 20, 4 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
     size_t span = bench_uncached_span();
@@ -112,8 +113,8 @@ int main(int argc, char **argv)
     struct copy nothing = {into, 0, 0, 1, 0, 0, 0, 0};
     double meet = bench_measure_here(in_turn, &nothing) / 2;
     int other = 1 - bench_rank, by_any = 0;
-    for (size_t bytes = 64 << 10; bytes <= (size_t)4 << 20 && !by_any; bytes *= 2) {
-        size_t call = bytes < CALL_MAX ? bytes : CALL_MAX;
+    for (size_t i = 0; i < sizeof spans / sizeof *spans && !by_any; i++) {
+        size_t bytes = spans[i], calls = (bytes + CALL_MAX - 1) / CALL_MAX, call = bytes / calls;
         struct copy c = {into, all[2 * other], (pid_t)all[2 * other + 1], call, 0, bytes, 0, 0};
         double seconds = bench_measure(in_turn, &c) / 2 - meet;
         MPI_Allreduce(&c.is_refused, &by_any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

@@ -13,7 +13,8 @@ static void reduce(void *context, int repetitions)
 
 int main(int argc, char **argv)
 {
-    static const int sizes[] = {8, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
+    static const int sizes[] = {8, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20,
+                                3 << 19, 2 << 20, 4 << 20};
     bench_start(&argc, &argv);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         size_t bytes = (size_t)sizes[i];

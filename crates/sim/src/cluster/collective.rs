@@ -17,7 +17,8 @@ use ayatori_core::ids::CommId;
 use ayatori_core::op::{Operation, Reducer};
 
 use super::Mpi;
-use super::fabric::Fabric as HostFabric;
+use super::fabric::{Fabric as HostFabric, MEMORY_RAIL};
+use super::working_set::{self, Buffers, Places};
 use crate::trace;
 
 /// The rank that broadcasts, gathers, scatters and reduces.
@@ -54,8 +55,17 @@ impl Mpi {
         let context = Context { rank: self.rank(), size };
         let mut reduced_bytes = 0;
         let is_counted = self.with_fabric(HostFabric::one_host).is_some();
+        let told_bytes = self.with_fabric(|fabric| fabric.states[self.rank() as usize].working_set_bytes);
         let request = self.call(|process, nic| {
-            let schedule = schedule(process.schedule_pool(), context, operation, bytes as usize, choice)?;
+            let (pool, lengths) = (process.schedule_pool(), lengths(operation, bytes as usize, size));
+            let schedule = schedule(pool, context, operation, Buffers::of_lengths(lengths), choice)?;
+            if is_counted && told_bytes > 0 {
+                let places = Places::new(pool, lengths);
+                let placed = self::schedule(pool, context, operation, places.buffers, choice)?;
+                let own_bytes = working_set::bytes(&placed, |len| nic.fabric.is_got(len));
+                pool.recycle(placed);
+                nic.fabric.set_working_set(nic.me, own_bytes.max(told_bytes));
+            }
             if is_counted {
                 let [copied_bytes, reduced] = own_work_bytes(&schedule);
                 reduced_bytes = reduced;
@@ -69,6 +79,7 @@ impl Mpi {
         self.with_world(|world| {
             world.fabric.states[self.rank() as usize].writes_first = false;
             world.fabric.spend_to_reduce(self.rank(), reduced_bytes, u32::from(reduced_bytes > 0));
+            world.fabric.set_working_set(self.rank(), told_bytes);
         });
         Ok(())
     }
@@ -101,6 +112,28 @@ impl Mpi {
     }
 }
 
+/// Bytes of the buffers to send from and to receive into: a block for each rank in some operations.
+fn lengths(operation: Collective, bytes: usize, size: u32) -> [usize; 2] {
+    let all_bytes = bytes * size as usize;
+    match operation {
+        Collective::Gather | Collective::Gatherv | Collective::Allgather | Collective::Allgatherv => {
+            [bytes, all_bytes]
+        }
+        Collective::Scatter | Collective::Scatterv | Collective::ReduceScatter => [all_bytes, bytes],
+        Collective::Alltoall | Collective::Alltoallv => [all_bytes; 2],
+        Collective::NeighborAlltoall => [2 * bytes; 2],
+        _ => [bytes; 2],
+    }
+}
+
+impl HostFabric {
+    /// Whether the kernel copies a message within a host of so many bytes for its receiver.
+    fn is_got(&self, bytes: usize) -> bool {
+        self.config.software.kernel_copy.is_some()
+            && bytes > self.rails[usize::from(MEMORY_RAIL)].eager_bytes_max
+    }
+}
+
 /// Bytes that a schedule copies and reduces in the process' own memory.
 fn own_work_bytes(schedule: &Schedule) -> [usize; 2] {
     let bytes = |action: &Action| match *action {
@@ -120,48 +153,54 @@ fn sends_what_it_wrote(schedule: &Schedule) -> bool {
     after.any(|action| matches!(action, Action::Send { .. }))
 }
 
+fn halves(buffer: Buffer) -> [Buffer; 2] {
+    let half = buffer.len() / 2;
+    [0, half].map(|at| buffer.part(at, half))
+}
+
 fn schedule(
     pool: &mut Pool,
     context: Context,
     operation: Collective,
-    bytes: usize,
+    Buffers { send, receive }: Buffers,
     choice: Choice,
 ) -> Result<Schedule, Error> {
-    let one = Buffer::virtual_of(bytes);
-    let all = Buffer::virtual_of(bytes * context.size as usize);
-    let blocks = Blocks::Uniform(all);
+    let [sent, received] = [send, receive].map(Blocks::Uniform);
     let is_root = context.rank == ROOT;
     // The operation is of no consequence where there are no values.
     let sum = Reducer::predefined(Operation::Sum, Predefined::Uint8)?;
     match operation {
         Collective::Barrier => coll::barrier(pool, context, choice),
-        Collective::Bcast => coll::bcast(pool, context, one, ROOT, choice),
+        Collective::Bcast => coll::bcast(pool, context, send, ROOT, choice),
         Collective::Gather | Collective::Gatherv => {
-            coll::gather(pool, context, Some(one), is_root.then_some(blocks), ROOT, choice)
+            coll::gather(pool, context, Some(send), is_root.then_some(received), ROOT, choice)
         }
         Collective::Scatter | Collective::Scatterv => {
-            coll::scatter(pool, context, is_root.then_some(blocks), Some(one), ROOT, choice)
+            coll::scatter(pool, context, is_root.then_some(sent), Some(receive), ROOT, choice)
         }
         Collective::Allgather | Collective::Allgatherv => {
-            coll::allgather(pool, context, Some(one), blocks, choice)
+            coll::allgather(pool, context, Some(send), received, choice)
         }
         Collective::Alltoall | Collective::Alltoallv => {
-            coll::alltoall(pool, context, Some(blocks), blocks, choice)
+            coll::alltoall(pool, context, Some(sent), received, choice)
         }
         Collective::Reduce => {
-            coll::reduce(pool, context, Some(one), is_root.then_some(one), &sum, ROOT, choice)
+            coll::reduce(pool, context, Some(send), is_root.then_some(receive), &sum, ROOT, choice)
         }
-        Collective::Allreduce => coll::allreduce(pool, context, Some(one), one, &sum, choice),
+        Collective::Allreduce => coll::allreduce(pool, context, Some(send), receive, &sum, choice),
         Collective::ReduceScatter => {
-            coll::reduce_scatter(pool, context, Some(all), one, Counts::Uniform(bytes), &sum, choice)
+            let counts = Counts::Uniform(receive.len());
+            coll::reduce_scatter(pool, context, Some(send), receive, counts, &sum, choice)
         }
-        Collective::Scan => coll::scan(pool, context, Some(one), one, &sum, choice),
-        Collective::Exscan => coll::exscan(pool, context, Some(one), one, &sum, choice),
+        Collective::Scan => coll::scan(pool, context, Some(send), receive, &sum, choice),
+        Collective::Exscan => coll::exscan(pool, context, Some(send), receive, &sum, choice),
         // A ring.
         Collective::NeighborAlltoall => {
             let Context { rank, size } = context;
             let (below, above) = ((rank + size - 1) % size, (rank + 1) % size);
-            coll::neighbor(pool, context, &[(below, one), (above, one)], &[(above, one), (below, one)])
+            let [[first, second], [third, fourth]] = [send, receive].map(halves);
+            let sends = [(below, first), (above, second)];
+            coll::neighbor(pool, context, &sends, &[(above, third), (below, fourth)])
         }
     }
 }

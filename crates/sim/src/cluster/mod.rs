@@ -41,6 +41,7 @@ mod room;
 mod shared;
 mod sockets;
 mod software;
+mod working_set;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
