@@ -143,6 +143,12 @@ pub struct RailCapabilities {
     /// Whether packets are offered of a message of any length where its sender waits for it and has nothing
     /// else under way, so that none of its time is lost.
     pub streams_awaited: bool,
+    /// A sender with nothing else under way measures, for each peer, whether messages longer than the first
+    /// and at most as long as the second of these, in bytes, are quicker eagerly or announced and
+    /// [got](Self::get), if there is [a clock](Device::time); until then it sends them eagerly. All other
+    /// messages go by `eager_bytes_max`. Both 0: none are measured. For rails with `get` that need no
+    /// acknowledgements.
+    pub eager_learnt_bytes: [usize; 2],
     /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
     pub transfer_bytes_max: usize,
     /// Whether packets of one rail to one peer arrive in the order sent.
@@ -165,6 +171,9 @@ pub struct RailCapabilities {
     pub numa_node: Option<u16>,
 }
 
+/// The longer of the two headers of eager messages, in bytes.
+pub(crate) const EAGER_HEADER_BYTES: usize = 32;
+
 /// Size of a short header in [`RailCapabilities::packet_bytes_max`], in bytes: that of a packet of data.
 pub const SHORT_HEADER_BYTES: usize = 32;
 
@@ -175,6 +184,21 @@ impl RailCapabilities {
     pub const fn payload_bytes_max(&self, header_bytes: usize) -> usize {
         let longer = if header_bytes <= SHORT_HEADER_BYTES { 0 } else { header_bytes };
         self.packet_bytes_max.saturating_sub(SHORT_HEADER_BYTES + longer)
+    }
+}
+
+impl RailCapabilities {
+    /// [`eager_learnt_bytes`](Self::eager_learnt_bytes), as far as a packet holds it.
+    pub(crate) fn eager_learnt_payload_bytes(&self) -> [usize; 2] {
+        let [above, most] = self.eager_learnt_bytes;
+        let most = most.min(self.packet_bytes_max.saturating_sub(EAGER_HEADER_BYTES));
+        if self.get && most > above { [above, most] } else { [0; 2] }
+    }
+
+    /// Whether the sender of a message measures its way.
+    pub(crate) fn learns_eager(&self, length_bytes: usize) -> bool {
+        let [above, most] = self.eager_learnt_payload_bytes();
+        length_bytes > above && length_bytes <= most
     }
 }
 
@@ -190,6 +214,7 @@ impl Default for RailCapabilities {
             get: false,
             transfer_bytes_min: 0,
             streams_awaited: false,
+            eager_learnt_bytes: [0; 2],
             transfer_bytes_max: 1 << 20,
             ordered: true,
             reliable: true,

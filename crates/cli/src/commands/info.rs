@@ -305,6 +305,7 @@ fn why(length_bytes: usize, rails: &[RailCapabilities]) -> String {
         has_credit: true,
         is_alone: true,
         is_awaited: false,
+        learnt: None,
     };
     choose::choose(&question).explain(&question, Policy::default())
 }

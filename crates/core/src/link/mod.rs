@@ -55,7 +55,7 @@ pub(crate) use units::{Part, Pick, Rest, Run, Units, explain};
 
 use crate::buffer::{NO_PAYLOAD, Payload};
 use crate::data::Data;
-use crate::device::{Device, Gap, RailCapabilities};
+use crate::device::{Device, EAGER_HEADER_BYTES, Gap, RailCapabilities};
 use crate::error::{Blame, Error};
 use crate::ids::{ProcessId, Rail, RailSet, RequestId, TransferId};
 use crate::time::Instant;
@@ -113,8 +113,13 @@ pub(crate) struct Link {
     rails: RailSet,
     /// The rail for everything that has to stay in order.
     rail: Rail,
-    /// Eager messages are shorter; 0 while announcements are held back, so that no message overtakes them.
+    /// Eager messages that need no further look are shorter; 0 while announcements are held back, so that no
+    /// message overtakes them.
     eager_bytes_end: usize,
+    /// The longest message that goes eagerly whatever else its sender does, in bytes.
+    eager_bytes_max: usize,
+    /// Longer messages than the first, up to the second, go eagerly or are announced by measurement.
+    eager_learnt_bytes: [usize; 2],
     announcements: Announcements,
     /// Bytes of a unit of long messages.
     unit_bytes: u32,
@@ -169,6 +174,20 @@ impl Link {
     #[inline(always)]
     pub(crate) fn allows_eager(&self, length_bytes: usize) -> bool {
         length_bytes < self.eager_bytes_end && cells_of(length_bytes) <= self.credits
+    }
+
+    /// The same of a message for which the short path's limit is too low. `is_learnt`: its way was measured.
+    pub(crate) fn allows_longer_eager(&self, length_bytes: usize, is_learnt: bool) -> bool {
+        let most = if is_learnt { self.eager_learnt_bytes[1] } else { self.eager_bytes_max };
+        let is_held_back = self.eager_bytes_end == 0;
+        !is_held_back && length_bytes <= most && cells_of(length_bytes) <= self.credits
+    }
+
+    /// Whether a sender with nothing else under way measures which way a message of this length goes.
+    /// `Some`: it does, and whether those of other senders go eagerly.
+    pub(crate) fn learns_eager(&self, length_bytes: usize) -> Option<bool> {
+        let [above, most] = self.eager_learnt_bytes;
+        (length_bytes > above && length_bytes <= most).then_some(length_bytes <= self.eager_bytes_max)
     }
 
     /// Eager credit held, and owed to the peer, in cells.
@@ -340,16 +359,16 @@ pub(crate) fn eager_bytes_max<'a>(
     rails: impl Iterator<Item = &'a RailCapabilities> + Clone,
     user_bytes_max: Option<usize>,
 ) -> usize {
-    /// The longer of the two eager headers.
-    const HEADER_BYTES: usize = 32;
     let Some(fastest) = rails.clone().min_by_key(|rail| rail.latency_ps) else { return 0 };
     let limit = user_bytes_max.unwrap_or(fastest.eager_bytes_max);
     if !needs_acknowledgements(rails.clone()) {
-        return limit.min(fastest.packet_bytes_max.saturating_sub(HEADER_BYTES));
+        return limit.min(fastest.packet_bytes_max.saturating_sub(EAGER_HEADER_BYTES));
     }
     // Any rail must be able to take it, and the peer to hold it until its turn.
     let packet_max = rails.map(|rail| rail.packet_bytes_max).min().unwrap_or(0);
-    limit.min(packet_max.saturating_sub(HEADER_BYTES + TRUNK_PREFIX_BYTES)).min(stream::STREAM_BYTES_MAX / 2)
+    limit
+        .min(packet_max.saturating_sub(EAGER_HEADER_BYTES + TRUNK_PREFIX_BYTES))
+        .min(stream::STREAM_BYTES_MAX / 2)
 }
 
 /// The least length that is too long.
@@ -471,12 +490,23 @@ impl Links {
         let unit_bytes =
             trunk.as_ref().map_or_else(|| units::whole_lines(packet_max), |trunk| trunk.unit_bytes);
         let put_max = capabilities().map(|rail| rail.transfer_bytes_max).min();
+        let eager_bytes_max = eager_bytes_max(capabilities(), self.eager_bytes_max);
+        // The user's own limit is not measured.
+        let may_learn = !is_trunk && self.eager_bytes_max.is_none();
+        let eager_learnt_bytes =
+            capabilities().find(|_| may_learn).map_or([0; 2], RailCapabilities::eager_learnt_payload_bytes);
+        let short_bytes_max = match eager_learnt_bytes {
+            [_, 0] => eager_bytes_max,
+            [above, _] => eager_bytes_max.min(above),
+        };
         let index = self.links.len() as LinkIndex;
         self.links.push(Link {
             peer,
             rails,
             rail: fastest.unwrap_or(Rail(0)),
-            eager_bytes_end: eager_bytes_end(eager_bytes_max(capabilities(), self.eager_bytes_max)),
+            eager_bytes_end: eager_bytes_end(short_bytes_max),
+            eager_bytes_max,
+            eager_learnt_bytes,
             announcements: Announcements::default(),
             unit_bytes,
             put_bytes_max: put_max.map_or(1, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX)),
@@ -594,13 +624,14 @@ impl Links {
         &mut self,
         device: &mut D,
         index: LinkIndex,
-        envelope: &Envelope,
+        header: &Header,
         message: &Data,
     ) -> bool {
         let (now, link) = (self.clock.now(), &mut self.links[index as usize]);
-        message.with_payload(0, message.len(), &mut self.packed, |bytes| {
-            link.offer_eager(device, now, envelope, bytes)
-        })
+        link.pending.is_empty()
+            && message.with_payload(0, message.len(), &mut self.packed, |bytes| {
+                link.offer(device, now, header, bytes)
+            })
     }
 
     /// Gives the device queued packets, owed credit, and what goes again or acknowledges. Whether it took

@@ -8,6 +8,7 @@ use crate::error::Blame;
 use crate::ids::{RequestId, TransferId};
 use crate::link::LinkIndex;
 use crate::request::{Completion, Request, State};
+use crate::transfer::is_of_trial;
 use crate::wire::{Envelope, Header, Keys};
 
 impl Messages {
@@ -98,6 +99,10 @@ impl Messages {
     }
 
     pub(crate) fn on_matched(&mut self, index: LinkIndex, id: RequestId) -> Result<(), Blame> {
+        if is_of_trial(id) {
+            self.transfers.trial_is_matched(index, id);
+            return Ok(());
+        }
         match self.own_request(index, id)?.state {
             State::AwaitMatch(_) => {
                 self.complete(id, Completion::EMPTY);
@@ -198,7 +203,7 @@ impl Messages {
         payload_bytes: usize,
     ) -> Option<Buffer> {
         match *header {
-            Header::Eager(envelope) => {
+            Header::Eager(envelope) | Header::EagerSync(envelope, _) => {
                 // A receive from any source may match another process' message before all of this one has
                 // arrived, and a shorter message must leave the rest of its buffer unchanged (MPI-5.0
                 // §3.2.4).

@@ -5,10 +5,11 @@ use crate::buffer::{Buffer, Payload};
 use crate::data::Data;
 use crate::device::Device;
 use crate::error::Error;
-use crate::ids::ProcessId;
-use crate::link::{LinkIndex, Outgoing};
+use crate::ids::{ProcessId, RequestId};
+use crate::link::{Link, LinkIndex, Outgoing};
 use crate::request::{Completion, Posted, Request, SendMode, State};
-use crate::transfer::Announcement;
+use crate::transfer::choose::{Learnt, Way};
+use crate::transfer::{Announcement, Pick};
 use crate::wire::{Envelope, Header};
 use alloc::vec::Vec;
 
@@ -46,10 +47,11 @@ impl Messages {
         envelope: &Envelope,
         buffer: &Buffer,
     ) -> bool {
-        self.offer_payload_at_once(device, index, envelope, (buffer.len(), buffer.gather(0, buffer.len())))
+        let message = (buffer.len(), buffer.gather(0, buffer.len()));
+        self.offer_if(device, index, envelope, message, |link| link.allows_eager(buffer.len()))
     }
 
-    /// As [`offer_at_once`](Self::offer_at_once), a message of two pieces with this total length.
+    /// Sends an eager message of two pieces with this total length, if that can be done at once.
     #[inline(always)]
     pub(crate) fn offer_payload_at_once<D: Device>(
         &mut self,
@@ -58,15 +60,57 @@ impl Messages {
         envelope: &Envelope,
         (len, payload): (usize, Payload<'_>),
     ) -> bool {
+        self.offer_if(device, index, envelope, (len, payload), |link| link.allows_longer_eager(len, false))
+    }
+
+    /// The same if the link allows it.
+    #[inline(always)]
+    fn offer_if<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        envelope: &Envelope,
+        (len, payload): (usize, Payload<'_>),
+        allows: impl FnOnce(&Link) -> bool,
+    ) -> bool {
         let now = self.links.now();
         let link = self.links.get_mut(index);
-        let is_sent = link.allows_eager(len)
-            && link.failed().is_none()
-            && link.offer_eager(device, now, envelope, payload);
+        let is_sent =
+            allows(link) && link.failed().is_none() && link.offer_eager(device, now, envelope, payload);
         if is_sent {
             link.spend(len);
         }
         is_sent
+    }
+
+    /// As [`offer_at_once`](Self::offer_at_once), for a message longer than the short path takes.
+    #[inline(never)]
+    pub(crate) fn offer_longer_at_once<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        envelope: &Envelope,
+        buffer: &Buffer,
+    ) -> bool {
+        let len = buffer.len();
+        if self.links.get(index).learns_eager(len).is_none() {
+            return false;
+        }
+        let is_learnt = self.learns_way(index, len);
+        if is_learnt && !self.transfers.at_once(index).pick_eager(len) {
+            return false;
+        }
+        let message = (len, buffer.gather(0, len));
+        self.offer_if(device, index, envelope, message, |link| link.allows_longer_eager(len, is_learnt))
+    }
+
+    /// Whether it is measured which way a message of this length goes: the sender has nothing else under way.
+    /// Receives may wait, if the message would go eagerly else.
+    fn learns_way(&self, index: LinkIndex, len: usize) -> bool {
+        self.links.get(index).learns_eager(len).is_some_and(|would_be_eager| match would_be_eager {
+            true => self.transfers.sends_count() == 0,
+            false => self.operations_count() == 0,
+        })
     }
 
     #[inline(never)]
@@ -83,27 +127,64 @@ impl Messages {
             return Ok(self.send_to_self(envelope, data, mode));
         }
         let index = self.links.to(device, peer);
-        let link = self.links.get_mut(index);
-        if let Some(error) = link.failed() {
+        if let Some(error) = self.links.get(index).failed() {
             return Err(error);
         }
-        if !link.allows_eager(data.len()) {
-            return Ok(self.announce(device, index, envelope, data, is_awaited));
+        let len = data.len();
+        let is_learnt =
+            mode == SendMode::Standard && data.as_memory().is_some() && self.learns_way(index, len);
+        if !self.links.get(index).allows_longer_eager(len, is_learnt) {
+            return Ok(self.announce(device, index, envelope, data, (is_awaited, None)));
         }
-        link.spend(data.len());
+        if is_learnt && let Some(posted) = self.send_learnt(device, index, envelope, &data) {
+            return Ok(posted);
+        }
+        self.links.get_mut(index).spend(len);
         if mode == SendMode::Synchronous {
             let id =
                 self.requests.insert(Request::on(State::AwaitMatch(envelope.context), &data, Some(index)));
             self.links.offer_or_queue(device, index, Header::EagerSync(envelope, id), data);
             return Ok(Posted::Pending(id));
         }
-        if self.links.offer_message(device, index, &envelope, &data) {
+        if self.links.offer_message(device, index, &Header::Eager(envelope), &data) {
             return Ok(Posted::Done(Completion::EMPTY));
         }
         let header = Header::Eager(envelope);
         let id = self.requests.insert(Request::on(State::Queued(envelope.context), &data, Some(index)));
         self.links.queue(index, Outgoing { header, payload: data, request: Some(id) });
         Ok(Posted::Pending(id))
+    }
+
+    /// Sends a message that there is credit for by the way that was quicker, or by one that is timed. `None`:
+    /// eagerly, with nothing to measure.
+    fn send_learnt<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        envelope: Envelope,
+        data: &Data,
+    ) -> Option<Posted> {
+        let (learnt, name) = match self.transfers.at_once(index).pick(data.len()) {
+            Pick::Held(way) => (Learnt::Held(way), None),
+            Pick::Timed(learnt) => {
+                let since = device.time()?;
+                (learnt, Some((self.transfers.at_once(index).begin(data.len(), since), since)))
+            }
+        };
+        if learnt.way() == Way::Get {
+            let learnt = Some((learnt, name.map(|(name, _)| name)));
+            return Some(self.announce(device, index, envelope, data.clone(), (false, learnt)));
+        }
+        let (name, since) = name?;
+        // As a synchronous message, but this one's sender goes on.
+        if !self.links.offer_message(device, index, &Header::EagerSync(envelope, name), data) {
+            return None;
+        }
+        self.links.get_mut(index).spend(data.len());
+        if let Some(now) = device.time() {
+            self.transfers.at_once(index).copied(data.len(), now.since(since));
+        }
+        Some(Posted::Done(Completion::EMPTY))
     }
 
     /// Announces a message that does not go eagerly.
@@ -113,14 +194,23 @@ impl Messages {
         link: LinkIndex,
         envelope: Envelope,
         data: Data,
-        is_awaited: bool,
+        (is_awaited, learnt): (bool, Option<(Learnt, Option<RequestId>)>),
     ) -> Posted {
         let gap = self.gaps.of(device, self.links.get(link).peer(), envelope.context);
         let request = self.requests.insert(Request::new(State::Inactive, Buffer::EMPTY, Some(link)));
         let is_alone = self.operations_count() == 1;
         let eager_bytes_max = self.config.eager_bytes_max;
-        let announcement =
-            Announcement { request, link, envelope, data, gap, is_alone, is_awaited, eager_bytes_max };
+        let announcement = Announcement {
+            request,
+            link,
+            envelope,
+            data,
+            gap,
+            is_alone,
+            is_awaited,
+            eager_bytes_max,
+            learnt,
+        };
         let transfer = self.transfers.announce(device, &mut self.links, announcement);
         self.requests.get_mut(request).expect("just made").state = State::Transfer(transfer);
         Posted::Pending(request)

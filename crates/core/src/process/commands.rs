@@ -90,6 +90,24 @@ impl Process {
         self.messages.offer_at_once(device, index, &envelope, &buffer)
     }
 
+    /// As [`send_at_once`](Self::send_at_once), for a message of which the sender measures whether it goes
+    /// eagerly.
+    #[inline(never)]
+    pub fn send_longer_at_once<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        buffer: Buffer,
+        dest: Rank,
+        tag: Tag,
+    ) -> bool {
+        let Ok(communicator) = self.comms.get(comm) else { return false };
+        let Some(peer) = communicator.peers().process(dest) else { return false };
+        let Some(index) = self.messages.links.index_of(peer) else { return false };
+        let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
+        self.messages.offer_longer_at_once(device, index, &envelope, &buffer)
+    }
+
     /// Sends as [`isend`](Self::isend), with a gap of this message's own.
     #[expect(clippy::too_many_arguments, reason = "a send has as many")]
     pub fn isend_paced<D: Device>(

@@ -242,10 +242,19 @@ impl Process {
             Header::Rts { envelope, sender, length, keys, offers_packets } => {
                 self.on_rts(index, envelope, (sender, length), (keys, offers_packets))
             }
-            Header::Cts { .. } | Header::Data { .. } | Header::Fin(_) => {
+            Header::Cts { .. } | Header::Data { .. } => {
                 self.messages.on_transfer_packet(index, &header, payload)
             }
-            Header::Matched(request) => self.messages.on_matched(index, request),
+            Header::Fin(_) => {
+                let handled = self.messages.on_transfer_packet(index, &header, payload);
+                self.rma.is_urgent |= self.messages.transfers.wants_time();
+                handled
+            }
+            Header::Matched(request) => {
+                let handled = self.messages.on_matched(index, request);
+                self.rma.is_urgent |= self.messages.transfers.wants_time();
+                handled
+            }
             Header::Cancel(request) => {
                 self.messages.on_cancel(index, request);
                 Ok(())

@@ -39,7 +39,7 @@ impl Windows<'_> {
 
     pub(super) fn takes_eagerly(&self, window: WindowId, rank: Rank, len: usize) -> bool {
         let index = self.peer_of(window, rank).ok().and_then(|peer| self.messages.links.index_of(peer));
-        index.is_some_and(|index| self.messages.links.get(index).allows_eager(len))
+        index.is_some_and(|index| self.messages.links.get(index).allows_longer_eager(len, false))
     }
 
     /// A request of the user's for one operation. The call that begins it counts as one part.

@@ -79,6 +79,19 @@ pub struct Question<'a> {
     pub is_alone: bool,
     /// Whether the sender waits for this message and does nothing else.
     pub is_awaited: bool,
+    /// Measured choice for this peer and length, [`Way::Eager`] or [`Way::Get`], if there is one.
+    pub learnt: Option<Learnt>,
+}
+
+impl Question<'_> {
+    /// Whether the sender measures if the message is quicker eagerly or announced.
+    fn is_learnt(&self) -> bool {
+        self.is_alone
+            && self.source == Shape::Contiguous
+            && self.eager_bytes_max.is_none()
+            && !self.rails.need_acknowledgements()
+            && self.rails.capabilities().any(|rail| rail.learns_eager(self.length_bytes))
+    }
 }
 
 /// The receiver's facts about an announced, matched message.
@@ -149,12 +162,22 @@ pub enum Reason {
     Empty,
 }
 
+impl Learnt {
+    fn reason(self) -> Reason {
+        match self {
+            Self::Held(_) => Reason::Measured,
+            Self::Looked(_) => Reason::Looked,
+        }
+    }
+}
+
 /// The sender's decision.
 pub fn choose(question: &Question<'_>) -> Choice {
     let Question { length_bytes, rails, is_alone, is_awaited, .. } = *question;
     let limit = link::eager_bytes_max(rails.capabilities(), question.eager_bytes_max);
-    if length_bytes <= limit && question.has_credit {
-        return Choice::packets(Way::Eager, Reason::Short);
+    let learnt = question.learnt.map(Learnt::way);
+    if question.has_credit && learnt != Some(Way::Get) && (length_bytes <= limit || question.is_learnt()) {
+        return Choice::packets(Way::Eager, question.learnt.map_or(Reason::Short, Learnt::reason));
     }
     let spreads = rails.need_acknowledgements();
     // A sender with nothing else under way has time to copy while the receiver does: a long message only if
@@ -167,8 +190,10 @@ pub fn choose(question: &Question<'_>) -> Choice {
     // Over several rails the sender puts where it can: it spreads better than a receiver that gets.
     let by_get = rails.that(|rail| is_contiguous && rail.get && !(spreads && rail.put));
     if !by_get.is_empty() {
-        let offers_packets = !spreads && rails.capabilities().any(may_copy);
-        return Choice { way: Way::Get, rails: by_get, offers_packets, reason: Reason::Reads };
+        // Announced instead of eager, to be read and not to be sent in packets.
+        let offers_packets = !spreads && learnt.is_none() && rails.capabilities().any(may_copy);
+        let reason = question.learnt.map_or(Reason::Reads, Learnt::reason);
+        return Choice { way: Way::Get, rails: by_get, offers_packets, reason };
     }
     let by_put = puts(rails);
     if !by_put.is_empty() {
@@ -197,8 +222,7 @@ pub fn answer(announced: &Announced<'_>) -> Choice {
         let (way, reason) = match learnt {
             _ if !offers_packets => (Way::Get, Reason::Reads),
             None => (Way::Stream, Reason::BothCopy),
-            Some(Learnt::Held(way)) => (way, Reason::Measured),
-            Some(Learnt::Looked(way)) => (way, Reason::Looked),
+            Some(learnt) => (learnt.way(), learnt.reason()),
         };
         return if way == Way::Stream { Choice::packets(way, reason) } else { get(offered, reason) };
     }
@@ -251,11 +275,7 @@ impl fmt::Display for Explanation<'_> {
         let name = rail.name;
         let above = format_args!("{length_bytes} B is above the eager limit of {limit} B ({whose})");
         match self.choice.way {
-            Way::Eager => write!(
-                f,
-                "eager over {name}: {length_bytes} B is at most the eager limit of {limit} B ({whose}); one packet, one \
-                 copy at the receiver."
-            ),
+            Way::Eager => self.fmt_eager(f, name, (limit, whose)),
             Way::Get => {
                 write!(
                     f,
@@ -304,6 +324,35 @@ impl fmt::Display for Explanation<'_> {
     }
 }
 
+impl Explanation<'_> {
+    fn fmt_eager(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        name: &str,
+        (limit, whose): (usize, &str),
+    ) -> fmt::Result {
+        let length_bytes = self.question.length_bytes;
+        let passes = match length_bytes <= limit {
+            true => "at most",
+            false => "above, as a sender with nothing else under way may go,",
+        };
+        write!(
+            f,
+            "eager over {name}: {length_bytes} B is {passes} the eager limit of {limit} B ({whose}); one packet, one \
+             copy at the receiver."
+        )?;
+        if self.question.is_learnt() {
+            write!(
+                f,
+                " Or announced and read by the receiver, if that is quicker: a sender with nothing else under way \
+                 measures both ways for each peer and power of two of lengths, takes the quicker one, begins with \
+                 eager and tries the other way again, with at most one message in 32."
+            )?;
+        }
+        Ok(())
+    }
+}
+
 impl Reason {
     fn fmt_with(self, f: &mut fmt::Formatter<'_>, rail: &RailCapabilities) -> fmt::Result {
         let name = rail.name;
@@ -332,6 +381,7 @@ mod tests {
             has_credit: true,
             is_alone: true,
             is_awaited: false,
+            learnt: None,
         }
     }
 
@@ -360,6 +410,25 @@ mod tests {
         assert!(!packets(&Question { is_awaited: true, is_alone: false, ..ask(&rails, 9000) }));
         let strided = choose(&Question { source: Shape::Pieces, ..ask(&rails, 9000) });
         assert_eq!((strided.way, strided.reason), (Way::Stream, Reason::Pieces));
+    }
+
+    #[test]
+    fn an_eager_message_is_announced_where_that_was_quicker() {
+        let mut rails = [RailCapabilities { get: true, ..RailCapabilities::default() }];
+        rails[0].eager_learnt_bytes = [3_000, 6_000];
+        let learnt = |length, learnt| choose(&Question { learnt, ..ask(&rails, length) });
+        assert_eq!(
+            [3_001, 6_000, 6_001].map(|length| learnt(length, None).way),
+            [Way::Eager, Way::Eager, Way::Get]
+        );
+        let got = learnt(4_000, Some(Learnt::Held(Way::Get)));
+        assert_eq!((got.way, got.offers_packets, got.reason), (Way::Get, false, Reason::Measured));
+        let eager = learnt(4_000, Some(Learnt::Looked(Way::Eager)));
+        assert_eq!((eager.way, eager.reason), (Way::Eager, Reason::Looked));
+        let busy = Question { is_alone: false, ..ask(&rails, 6_000) };
+        assert_eq!(choose(&busy).way, Way::Get, "above the limit that holds for it");
+        let set = Question { eager_bytes_max: Some(4_000), ..ask(&rails, 6_000) };
+        assert_eq!(choose(&set).way, Way::Get, "the user's own limit is not passed");
     }
 
     #[test]
@@ -414,6 +483,18 @@ mod tests {
         assert!(explain(&rails, 8999).contains("packets of at most 8192 B, copied by both sides at once"));
         assert!(explain(&rails, 8999).contains("the receiver measures both ways"));
         assert!(!explain(&rails, 9000).contains("the receiver measures both ways"));
+        rails[0].eager_learnt_bytes = [3_000, 6_000];
+        assert!(!explain(&rails, 3_000).contains("measures both ways"));
+        assert!(
+            explain(&rails, 3_001)
+                .contains("3001 B is at most the eager limit of 4096 B (the rail's); one packet")
+        );
+        assert!(explain(&rails, 3_001).contains("Or announced and read by the receiver"));
+        assert!(
+            explain(&rails, 6_000)
+                .contains("6000 B is above, as a sender with nothing else under way may go")
+        );
+        assert!(explain(&rails, 6_001).contains("rendezvous by get"));
         rails[0].get = false;
         rails[0].long_packet_bytes_max = 99_000;
         assert!(explain(&rails, 8999).contains("packets of at most 8192 B (of 99000 B where"));

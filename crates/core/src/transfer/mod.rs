@@ -12,6 +12,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `choose` | the way of a message, and why |
+//! | `at_once` | whether an eager message is quicker announced, by measurement |
 //! | `learn` | which of two ways is quicker, by measurement |
 //! | `state` | states and transitions |
 //! | `send` | the sender: announce, give units to rails, put |
@@ -22,6 +23,7 @@
 //! A transfer whose own unit of work is a put or a get has an *operation* for each one under way, named by
 //! its token. An end in several pieces is packed to, or unpacked from, memory that the operation owns.
 
+mod at_once;
 pub mod choose;
 mod learn;
 mod receive;
@@ -31,6 +33,7 @@ mod spread;
 mod state;
 
 pub use crate::data::{Sink, Source};
+pub(crate) use at_once::{Pick, is_of_trial};
 pub(crate) use receive::Matched;
 pub(crate) use send::Announcement;
 
@@ -47,6 +50,7 @@ use crate::wire::{KEYS_MAX, Keys};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use at_once::AtOnce;
 use choose::{Shape, Way};
 use learn::Learner;
 use receive::Fetch;
@@ -80,6 +84,8 @@ struct Transfer {
     completion: Completion,
     /// The way that is measured, and since when.
     measured: Option<(Way, Instant)>,
+    /// Its name in a trial of its sender's.
+    trial: Option<RequestId>,
     work: Work,
 }
 
@@ -102,6 +108,14 @@ impl Transfer {
     fn shape(&self) -> Shape {
         shape_of(&self.data)
     }
+}
+
+fn of_link<T: Default>(all: &mut Vec<Option<Box<T>>>, link: LinkIndex) -> &mut T {
+    let at = link as usize;
+    if all.len() <= at {
+        all.resize_with(at + 1, || None);
+    }
+    all[at].get_or_insert_default()
 }
 
 fn shape_of(data: &Data) -> Shape {
@@ -137,6 +151,8 @@ enum Left {
     Registration(Rail, RemoteKey),
     /// It was measured.
     Measured { link: LinkIndex, bytes: u64, way: Way, since: Instant },
+    /// It was of a trial.
+    Trial { link: LinkIndex, name: RequestId },
 }
 
 /// All transfers of a process.
@@ -152,6 +168,10 @@ pub(crate) struct Transfers {
     left: Vec<Left>,
     /// Measurements, by link.
     learners: Vec<Option<Box<Learner>>>,
+    /// What is learnt of eager messages, by link.
+    at_once: Vec<Option<Box<AtOnce>>>,
+    /// How many transfers are of messages sent.
+    sends_count: usize,
     /// Requests whose transfers have ended.
     ended: VecDeque<(RequestId, Completion)>,
     /// Memory to pack what is in several pieces.
@@ -169,6 +189,8 @@ impl Transfers {
             registrations: Registrations::new(registrations_count_max),
             left: Vec::new(),
             learners: Vec::new(),
+            at_once: Vec::new(),
+            sends_count: 0,
             ended: VecDeque::new(),
             packed: Vec::new(),
         }
@@ -257,17 +279,39 @@ impl Transfers {
                         self.learner(link).note(bytes, way, now.since(since));
                     }
                 }
+                Left::Trial { link, name } => {
+                    if let Some(now) = device.time() {
+                        self.at_once(link).note(name, now);
+                    }
+                }
             }
         }
     }
 
     /// Measurements of a link.
     fn learner(&mut self, link: LinkIndex) -> &mut Learner {
-        let at = link as usize;
-        if self.learners.len() <= at {
-            self.learners.resize_with(at + 1, || None);
-        }
-        self.learners[at].get_or_insert_default()
+        of_link(&mut self.learners, link)
+    }
+
+    /// What is learnt of eager messages to a peer.
+    pub(crate) fn at_once(&mut self, link: LinkIndex) -> &mut AtOnce {
+        of_link(&mut self.at_once, link)
+    }
+
+    /// How many announced messages have not arrived.
+    pub(crate) fn sends_count(&self) -> usize {
+        self.sends_count
+    }
+
+    /// Whether a message of a trial has just ended: the next packet is not to be handled before the clock is
+    /// read.
+    pub(crate) fn wants_time(&self) -> bool {
+        matches!(self.left.last(), Some(Left::Trial { .. }))
+    }
+
+    /// The eager message of a trial is in place.
+    pub(crate) fn trial_is_matched(&mut self, link: LinkIndex, name: RequestId) {
+        self.left.push(Left::Trial { link, name });
     }
 
     /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those
@@ -307,6 +351,9 @@ impl Transfers {
     fn end(&mut self, id: TransferId) {
         if let Some(transfer) = self.forget(id) {
             self.ended.push_back((transfer.request, transfer.completion));
+            if let Some(name) = transfer.trial {
+                self.left.push(Left::Trial { link: transfer.link, name });
+            }
             if let Some((way, since)) = transfer.measured {
                 let Transfer { link, total: bytes, .. } = transfer;
                 self.left.push(Left::Measured { link, bytes, way, since });
@@ -317,6 +364,7 @@ impl Transfers {
     /// Removes a transfer without waiting for its operations in flight.
     fn forget(&mut self, id: TransferId) -> Option<Transfer> {
         let transfer = self.transfers.remove(id)?;
+        self.sends_count -= usize::from(transfer.context.is_some());
         self.left.extend(transfer.registered.iter().map(|(rail, key)| Left::Registration(rail, key)));
         Some(transfer)
     }

@@ -62,6 +62,7 @@ impl Transfers {
             gap: Gap::NONE,
             completion,
             measured: None,
+            trial: None,
             work: Work::Get(Fetch { remote: keys, offers_packets, ..Fetch::default() }),
         });
         self.activate(id);

@@ -1,6 +1,6 @@
 //! The sender of a long message.
 
-use super::choose::{self, Question, Rails, Way};
+use super::choose::{self, Learnt, Question, Rails, Way};
 use super::spread::Spread;
 use super::state::{Event, State};
 use super::{Operation, Transfer, Transfers, What, Work, shape_of};
@@ -26,6 +26,8 @@ pub(crate) struct Announcement {
     pub(crate) is_awaited: bool,
     /// See [`Question`].
     pub(crate) eager_bytes_max: Option<usize>,
+    /// See [`Question`]; with the message's name, if it is of a trial.
+    pub(crate) learnt: Option<(Learnt, Option<RequestId>)>,
 }
 
 /// Result of giving units to a rail.
@@ -60,12 +62,14 @@ impl Transfers {
             has_credit: false,
             is_alone: announcement.is_alone,
             is_awaited: announcement.is_awaited,
+            learnt: announcement.learnt.map(|(learnt, _)| learnt),
         });
         let keys = match choice.way {
             Way::Get => self.register(device, choice.rails, data.as_memory()),
             _ => Keys::default(),
         };
         let total = data.len() as u64;
+        self.sends_count += 1;
         let id = self.transfers.insert(Transfer {
             request,
             context: Some(envelope.context),
@@ -78,6 +82,7 @@ impl Transfers {
             gap,
             completion: Completion::EMPTY,
             measured: None,
+            trial: announcement.learnt.and_then(|(_, name)| name),
             work: Work::None,
         });
         let offers_packets = choice.offers_packets;

@@ -97,6 +97,23 @@ impl Send {
                 engine.core.send_at_once(device, comm, buffer, dest, self.to.tag)
             })
     }
+
+    /// The same of one that is too long for the short path.
+    #[inline(never)]
+    fn longer_leaves_at_once(self, process: &mut Process) -> bool {
+        let Some(comm) = process.comms.find(self.to.comm).map(Comm::id) else { return false };
+        let Some(buffer) = message::plain(self.from.buf, self.from.count, self.datatype) else {
+            return false;
+        };
+        let (Ok(dest), Ok(_)) = (Rank::try_from(self.to.rank), Rank::try_from(self.to.tag)) else {
+            return false;
+        };
+        let Some(engine) = process.engine.own() else { return false };
+        self.mode == SendMode::Standard
+            && on_device!(&mut engine.device, |device| {
+                engine.core.send_longer_at_once(device, comm, buffer, dest, self.to.tag)
+            })
+    }
 }
 
 fn check_rank(rank: Rank, size: u32) -> Result<(), Fault> {
@@ -193,7 +210,11 @@ fn send_any(
     to: Envelope,
     mode: SendMode,
 ) -> Result<(), Fault> {
-    let post = Send { from, datatype, to, mode }.post(&process, "buf")?;
+    let send = Send { from, datatype, to, mode };
+    if send.longer_leaves_at_once(&mut process) {
+        return Ok(());
+    }
+    let post = send.post(&process, "buf")?;
     let started = process.start_awaited(post, to.comm)?;
     crate::request::check(&started.finish(process)?, to.comm)
 }
@@ -208,7 +229,11 @@ fn isend_any(
     mode: SendMode,
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
-    let post = Send { from, datatype, to, mode }.post(&process, "buf")?;
+    let send = Send { from, datatype, to, mode };
+    if send.longer_leaves_at_once(&mut process) {
+        return request.set("request", SENT);
+    }
+    let post = send.post(&process, "buf")?;
     request.set("request", process.start_message(post, to.comm)?)
 }
 
@@ -351,7 +376,10 @@ fn probed(status: Status) -> Completion {
 
 fn sendrecv(send: Send, receive: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
-    if !process.is_shared() && receive.is_plain(&process) && send.leaves_at_once(&mut process) {
+    if !process.is_shared()
+        && receive.is_plain(&process)
+        && (send.leaves_at_once(&mut process) || send.longer_leaves_at_once(&mut process))
+    {
         receive.wait_alone(&mut process)?;
         let completion = process.engine().core.direct_completion();
         give_status(status, completion);

@@ -234,6 +234,11 @@ fn capabilities(
             // Of some worlds, without a number drawn for it: seeds stay what they were.
             long_packet_bytes_max: if fragment == 200 { 5 * packet_bytes_max } else { 0 },
             eager_bytes_max,
+            eager_learnt_bytes: if fragment == 5_000 {
+                [eager_bytes_max / 2, packet_bytes_max]
+            } else {
+                [0; 2]
+            },
             transfer_bytes_max: [70, 1_000, 1 << 20][random.below(3) as usize],
             get: random.below(2) == 0,
             put: random.below(2) == 0,

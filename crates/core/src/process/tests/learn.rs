@@ -1,5 +1,7 @@
 //! The quicker way of long messages is learnt, in virtual time.
 
+use ayatori_random::Random;
+
 use super::net::{Clock, Net, memory};
 use crate::device::RailCapabilities;
 use crate::ids::{CommId, Source, TagSelector};
@@ -7,6 +9,7 @@ use crate::process::Process;
 use crate::request::{Posted, SendMode};
 use crate::time::{Duration, Instant};
 use alloc::vec;
+use alloc::vec::Vec;
 
 const ANY: (Source, TagSelector) = (Source::Any, TagSelector::Any);
 
@@ -83,4 +86,154 @@ fn senders_that_go_on_are_read_whatever_was_learnt() {
         net.settle();
     }
     assert_eq!(net.shared.borrow().gets_count - before, 10);
+}
+
+/// Two processes over a rail whose messages of 8,001 to 20,000 bytes go eagerly or are got by measurement,
+/// those of up to 16,000 eagerly else.
+fn two_that_learn_eager() -> Net {
+    let rail = RailCapabilities {
+        get: true,
+        packet_bytes_max: 32_000,
+        eager_bytes_max: 16_000,
+        eager_learnt_bytes: [8_000, 20_000],
+        ..RailCapabilities::default()
+    };
+    Net::new(2, 1, rail)
+}
+
+/// So many messages to a receiver that comes `late` after each was sent; how many were got.
+fn send_and_receive(net: &mut Net, count: u32, bytes: usize, late: Option<Duration>) -> u32 {
+    let before = net.shared.borrow().gets_count;
+    for n in 0..count {
+        let (source, (target, received)) = (memory(vec![n as u8; bytes]).0, memory(vec![!(n as u8); bytes]));
+        let receive = |net: &mut Net| {
+            let (process, port) = &mut net.nodes[1];
+            process.irecv(port, CommId::WORLD, target, ANY.0, ANY.1).unwrap()
+        };
+        let early = late.is_none().then(|| receive(net));
+        let (process, port) = &mut net.nodes[0];
+        let send = Process::send(process, port, CommId::WORLD, source, 1, 0, SendMode::Standard).unwrap();
+        if let (Some(late), Some(clock)) = (late, &mut net.shared.borrow_mut().clock) {
+            clock.now += late;
+        }
+        let receive = early.unwrap_or_else(|| receive(net));
+        for (at, posted) in [(0, send), (1, receive)] {
+            let Posted::Pending(id) = posted else { continue };
+            while !net.nodes[at].0.is_complete(id) {
+                (0..2).for_each(|node| _ = net.progress(node, u32::MAX));
+            }
+            net.nodes[at].0.take(id).unwrap();
+        }
+        net.settle();
+        assert_eq!(received, vec![n as u8; bytes], "message {n}");
+    }
+    net.shared.borrow().gets_count - before
+}
+
+#[test]
+fn eager_messages_follow_a_crossover_that_moves() {
+    let mut net = two_that_learn_eager();
+    for crossover_bytes in [100_000, 1_000, 14_000] {
+        set_crossover(&mut net, crossover_bytes);
+        for bytes in [8_001, 18_000] {
+            send_and_receive(&mut net, 400, bytes, None);
+            let got = send_and_receive(&mut net, 64, bytes, None);
+            let is_right = if bytes as u64 > crossover_bytes { got >= 52 } else { got <= 12 };
+            assert!(is_right, "{bytes} B, crossover at {crossover_bytes} B: {got} of 64 by get");
+        }
+        assert_eq!(send_and_receive(&mut net, 100, 8_000, None), 0, "too short to be measured");
+        assert_eq!(send_and_receive(&mut net, 100, 20_001, None), 100, "too long to go eagerly");
+    }
+}
+
+#[test]
+fn receivers_that_come_late_are_sent_to_eagerly() {
+    let mut net = two_that_learn_eager();
+    set_crossover(&mut net, 1_000);
+    let got = send_and_receive(&mut net, 600, 10_000, Some(Duration::from_us(900)));
+    assert!((4..=40).contains(&got), "{got} of 600 by get");
+}
+
+#[test]
+fn a_sender_with_more_under_way_measures_nothing() {
+    let mut net = two_that_learn_eager();
+    set_crossover(&mut net, 1_000);
+    send_and_receive(&mut net, 100, 18_000, None);
+    send_and_receive(&mut net, 100, 10_000, None);
+    let before = net.shared.borrow().gets_count;
+    let isend = |net: &mut Net, bytes| {
+        let (process, port) = &mut net.nodes[0];
+        process.isend(port, CommId::WORLD, memory(vec![1; bytes]).0, 1, 0, SendMode::Standard).unwrap()
+    };
+    let first = isend(&mut net, 30_000);
+    assert!(matches!(first, Posted::Pending(_)), "announced");
+    for _ in 0..40 {
+        assert!(matches!(isend(&mut net, 4_000), Posted::Done(_)), "eager");
+    }
+    assert!(matches!(isend(&mut net, 16_000), Posted::Done(_)), "eager");
+    assert!(matches!(isend(&mut net, 16_001), Posted::Pending(_)), "announced");
+    for bytes in core::iter::once(30_000).chain([4_000; 40]).chain([16_000, 16_001]) {
+        let (process, port) = &mut net.nodes[1];
+        let target = memory(vec![0; bytes]).0;
+        let _receive = process.irecv(port, CommId::WORLD, target, ANY.0, ANY.1).unwrap();
+        net.settle();
+    }
+    assert_eq!(net.shared.borrow().gets_count - before, 2);
+}
+
+/// Several messages at a time, some received before they are sent, over a device that is often full and
+/// reports fronts: all arrive in order and whole, whatever way was learnt.
+#[test]
+fn learnt_ways_keep_order_and_data() {
+    for seed in 0..10 {
+        let mut net = two_that_learn_eager();
+        let mut random = Random::new(seed);
+        {
+            let mut shared = net.shared.borrow_mut();
+            shared.full_one_in = [0, 3][random.below(2) as usize];
+            shared.front_one_in = [0, 2][random.below(2) as usize];
+        }
+        for _ in 0..3 {
+            set_crossover(&mut net, [100, 14_000, 100_000][random.below(3) as usize]);
+            for n in 0..50 {
+                let count = if random.one_in(4) { 1 + random.below(4) } else { 1 };
+                let lengths: Vec<usize> = (0..count).map(|_| 7_000 + random.below(14_000) as usize).collect();
+                exchange_in_order(&mut net, &mut random, &lengths, n);
+            }
+        }
+        assert_eq!(net.nodes[0].1.registered_count(), 0, "seed {seed}");
+        assert!(net.shared.borrow().gets_count > 0, "seed {seed}");
+    }
+}
+
+/// Messages of these lengths from process 0 to process 1.
+fn exchange_in_order(net: &mut Net, random: &mut Random, lengths: &[usize], n: u8) {
+    let is_early = random.below(2) == 0;
+    let targets: Vec<_> = lengths.iter().map(|&bytes| memory(vec![0xAA; bytes])).collect();
+    let receive = |net: &mut Net| -> Vec<Posted> {
+        let (process, port) = &mut net.nodes[1];
+        let mut post = |target| process.irecv(port, CommId::WORLD, target, ANY.0, ANY.1).unwrap();
+        targets.iter().map(|(target, _)| post(*target)).collect()
+    };
+    let early = is_early.then(|| receive(net));
+    let mut posted = Vec::new();
+    for (at, &bytes) in lengths.iter().enumerate() {
+        let (source, mode) = (memory(vec![n.wrapping_add(at as u8); bytes]).0, random.one_in(5));
+        let mode = if mode { SendMode::Synchronous } else { SendMode::Standard };
+        let (process, port) = &mut net.nodes[0];
+        posted.push((0, process.isend(port, CommId::WORLD, source, 1, 0, mode).unwrap()));
+    }
+    let receives = early.unwrap_or_else(|| receive(net));
+    posted.extend(receives.into_iter().map(|receive| (1, receive)));
+    for (node, posted) in posted {
+        let Posted::Pending(id) = posted else { continue };
+        while !net.nodes[node].0.is_complete(id) {
+            (0..2).for_each(|node| _ = net.progress(node, 1 + random.below(3) as u32));
+        }
+        net.nodes[node].0.take(id).unwrap();
+    }
+    net.settle();
+    for (at, (_, received)) in targets.iter().enumerate() {
+        assert_eq!(*received, vec![n.wrapping_add(at as u8); lengths[at]], "message {at} of {n}");
+    }
 }

@@ -154,7 +154,8 @@ fn long_packets_within_a_host_are_copied_in_and_out_at_once() {
     let near = |measured: f64, expected: f64| (measured / expected - 1.0).abs() < 0.02;
     assert!(near(per_kib_ns(4 << 10, 8 << 10), 2.0 * copy_ns), "{}", per_kib_ns(4 << 10, 8 << 10));
     assert!(near(per_kib_ns(16 << 10, 32 << 10), copy_ns), "{}", per_kib_ns(16 << 10, 32 << 10));
-    assert!(near(per_kib_ns(64 << 10, 128 << 10), copy_ns), "{}", per_kib_ns(64 << 10, 128 << 10));
+    // Announced both: to 64 KiB senders with nothing else under way send eagerly.
+    assert!(near(per_kib_ns(80 << 10, 128 << 10), copy_ns), "{}", per_kib_ns(80 << 10, 128 << 10));
 }
 
 #[test]
