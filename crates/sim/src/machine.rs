@@ -598,7 +598,8 @@ mod tests {
 
     #[test]
     fn nsim_and_fx10_are_simulated_with_the_papers_table_3() {
-        // The table has a stage that allots channels; FX10's routers are not published, and are a torus' by default.
+        // The table has a stage that allots channels; FX10's routers are not published, and are a torus' by
+        // default.
         for name in ["nsim.toml", "fx10.toml"] {
             let Simulated { network, notes } = simulate(&load(name), NoProbe).unwrap();
             assert_eq!(notes, Vec::<String>::new());

@@ -161,8 +161,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The network of the packet pacing paper's table 3 (NSIM as Tofu), but that the lanes which want a link take it
-    /// in turn; links there are 5 GB/s a direction.
+    /// The network of the packet pacing paper's table 3 (NSIM as Tofu), but that the lanes which want a link
+    /// take it in turn; links there are 5 GB/s a direction.
     pub fn nsim() -> Config {
         // One flit of 16 B at 5 GB/s: 16 B / 5 GB/s = 3.2 ns.
         const FLIT_PS: u64 = 3_200;
