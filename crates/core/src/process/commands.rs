@@ -7,6 +7,7 @@ use crate::data::Data;
 use crate::device::{Device, Gap};
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::link::LinkIndex;
 use crate::matching::Key;
 use crate::p2p::{MessageId, receive_key};
 use crate::request::{Completion, PROC_NULL, Plan, Posted, Request, SendMode, State, Status};
@@ -82,12 +83,17 @@ impl Process {
         dest: Rank,
         tag: Tag,
     ) -> bool {
-        let Ok(communicator) = self.comms.get(comm) else { return false };
-        let Some(peer) = communicator.peers().process(dest) else { return false };
-        // There is no link to ourselves.
-        let Some(index) = self.messages.links.index_of(peer) else { return false };
-        let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
+        let Some((index, envelope)) = self.link_to(comm, dest, tag) else { return false };
         self.messages.offer_at_once(device, index, &envelope, &buffer)
+    }
+
+    /// The link by which a message goes, and its envelope. There is no link to ourselves.
+    #[inline(always)]
+    fn link_to(&self, comm: CommId, dest: Rank, tag: Tag) -> Option<(LinkIndex, Envelope)> {
+        let communicator = self.comms.get(comm).ok()?;
+        let peer = communicator.peers().process(dest)?;
+        let index = self.messages.links.index_of(peer)?;
+        Some((index, Envelope { context: communicator.context(), source: communicator.rank(), tag }))
     }
 
     /// As [`send_at_once`](Self::send_at_once), for a message of which the sender measures whether it goes
@@ -101,10 +107,7 @@ impl Process {
         dest: Rank,
         tag: Tag,
     ) -> bool {
-        let Ok(communicator) = self.comms.get(comm) else { return false };
-        let Some(peer) = communicator.peers().process(dest) else { return false };
-        let Some(index) = self.messages.links.index_of(peer) else { return false };
-        let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
+        let Some((index, envelope)) = self.link_to(comm, dest, tag) else { return false };
         self.messages.offer_longer_at_once(device, index, &envelope, &buffer)
     }
 

@@ -84,23 +84,17 @@ impl Send {
     /// start know why not.
     #[inline(always)]
     fn leaves_at_once(self, process: &mut Process) -> bool {
-        let Some(comm) = process.comms.find(self.to.comm).map(Comm::id) else { return false };
-        let Some(buffer) = message::plain(self.from.buf, self.from.count, self.datatype) else {
-            return false;
-        };
-        let (Ok(dest), Ok(_)) = (Rank::try_from(self.to.rank), Rank::try_from(self.to.tag)) else {
-            return false;
-        };
-        let Some(engine) = process.engine.own() else { return false };
-        self.mode == SendMode::Standard
-            && on_device!(&mut engine.device, |device| {
-                engine.core.send_at_once(device, comm, buffer, dest, self.to.tag)
-            })
+        self.leaves::<false>(process)
     }
 
     /// The same of one that is too long for the short path.
     #[inline(never)]
     fn longer_leaves_at_once(self, process: &mut Process) -> bool {
+        self.leaves::<true>(process)
+    }
+
+    #[inline(always)]
+    fn leaves<const IS_LONGER: bool>(self, process: &mut Process) -> bool {
         let Some(comm) = process.comms.find(self.to.comm).map(Comm::id) else { return false };
         let Some(buffer) = message::plain(self.from.buf, self.from.count, self.datatype) else {
             return false;
@@ -110,8 +104,9 @@ impl Send {
         };
         let Some(engine) = process.engine.own() else { return false };
         self.mode == SendMode::Standard
-            && on_device!(&mut engine.device, |device| {
-                engine.core.send_longer_at_once(device, comm, buffer, dest, self.to.tag)
+            && on_device!(&mut engine.device, |device| match IS_LONGER {
+                false => engine.core.send_at_once(device, comm, buffer, dest, self.to.tag),
+                true => engine.core.send_longer_at_once(device, comm, buffer, dest, self.to.tag),
             })
     }
 }
