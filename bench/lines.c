@@ -1,4 +1,5 @@
-/* Cache lines that another core has read, got back for writing, by both ranks at once, without messages. GB/s.
+/* Cache lines that another core has read, got back for writing, by both ranks at once, without messages.
+ * GB/s.
  *
  * Each rank writes into a ring of its own, from which the other reads, and then gets the ring's next lines
  * back: as the library's shared memory does after each packet. Nobody goes on before both are done. */

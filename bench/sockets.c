@@ -167,8 +167,8 @@ int main(int argc, char **argv)
         if (s.bytes <= STREAM_MAX)
             bench_result("socket_rate", s.bytes, bench_measure(windows, &s) / WINDOW * 1e6, "us");
     }
-    /* The system takes more and more of who sends so much at once, and does so ever after: how much depends on
-     * what was sent before. So these have a connection of their own, as bench/bandwidth.c has. */
+    /* The system takes more and more of who sends so much at once, and does so ever after: how much depends
+     * on what was sent before. So these have a connection of their own, as bench/bandwidth.c has. */
     close(s.socket);
     s.socket = connection();
     s.is_long = 0;

@@ -338,15 +338,15 @@ impl Explanation<'_> {
         };
         write!(
             f,
-            "eager over {name}: {length_bytes} B is {passes} the eager limit of {limit} B ({whose}); one packet, one \
-             copy at the receiver."
+            "eager over {name}: {length_bytes} B is {passes} the eager limit of {limit} B ({whose}); one \
+             packet, one copy at the receiver."
         )?;
         if self.question.is_learnt() {
             write!(
                 f,
-                " Or announced and read by the receiver, if that is quicker: a sender with nothing else under way \
-                 measures both ways for each peer and power of two of lengths, takes the quicker one, begins with \
-                 eager and tries the other way again, with at most one message in 32."
+                " Or announced and read by the receiver, if that is quicker: a sender with nothing else \
+                 under way measures both ways for each peer and power of two of lengths, takes the quicker \
+                 one, begins with eager and tries the other way again, with at most one message in 32."
             )?;
         }
         Ok(())

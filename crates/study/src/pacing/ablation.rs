@@ -20,7 +20,7 @@ impl Curve {
     }
 
     /// The best of the gaps below 1 and its effect.
-    fn best_below_one(&self) -> (f64, f64) {
+    pub(super) fn best_below_one(&self) -> (f64, f64) {
         let below = self.points.iter().copied().filter(|point| point.0 > 0.0 && point.0 < 1.0);
         below.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0.0, 1.0))
     }
@@ -229,16 +229,14 @@ pub(super) fn orders_section(out: &mut String, curves: &[Curve]) {
 }
 
 const NSIM_TEXT: &str = "\
-**NSIM.** While all ranks are in the same step the links need 24.8 ms and a gap of g below 1 can only \
-add to it: steps without a shared link take 1 + g. So a gain is a loss avoided: without gap ranks must be \
+**NSIM.** While all ranks are in the same step a gap of g below 1 can only add to what the links \
+need: steps without a shared link take 1 + g. So a gain is a loss avoided: without gap ranks must be \
 apart. Table 3 names a stage that allots channels and says round robin, so channels are allotted first and \
-those of a link take it in turn; a router of lanes in turn has no such stage, and is the second reading. When \
-a step ends, a cable's latency and the other things below are not in the paper. One changed at a time, 1 MiB, \
-means of four draws:\n\n";
+those of a link take it in turn; a router of lanes in turn has no such stage, and is the second reading. \
+When a step ends, a cable's latency and the other things below are not in the paper. One changed at a time, \
+1 MiB, means of four draws:\n\n";
 const NSIM_CONCLUSION: &str = "\
-One-sided, ranks are apart after a few steps, and what is lost without a gap then depends on small things that \
-the paper does not give, a cable's latency among them: the row is that of one reading. Where a step waits and \
-is set up within a few ns, ranks stay in step: the run takes what the links need, and a gap costs.\n";
+In what the two lists differ the paper does not say, so the row is that of one reading.\n";
 const ORDERS_TEXT: &str = "\
 **Steps that wait.** Pairwise exchange in MPI libraries waits in each step for both partners' data; \
 whether the paper's one-sided program did, it does not say. The same by writes, 1 MiB, each step set \

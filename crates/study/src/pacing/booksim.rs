@@ -159,10 +159,10 @@ fn compared(
     let (flits_apart, spread) = (apart(flits, whole), spread_of_draws(whole));
     let _ = writeln!(
         out,
-        "- {packets} packets a message, flits of {flit} B: BookSim2's best below gap 1 is {} flit by flit and \
-         {} packet by packet: {verdict}. Mean times flit by flit are within {:.1} % of those packet by \
-         packet, and ours with channels allotted first within {:.1} % of the latter, whose draws differ by up to \
-         {:.1} %.",
+        "- {packets} packets a message, flits of {flit} B: BookSim2's best below gap 1 is {} flit by flit \
+         and {} packet by packet: {verdict}. Mean times flit by flit are within {:.1} % of those packet by \
+         packet, and ours with channels allotted first within {:.1} % of the latter, whose draws differ by \
+         up to {:.1} %.",
         told(best_flits),
         told(best_whole),
         100.0 * flits_apart,
@@ -193,8 +193,8 @@ fn conclusion(out: &mut String, runs: &BTreeMap<Size, BTreeMap<String, Times>>, 
         let [first, turn] = [first, turn].map(gaining_draws);
         let _ = write!(
             out,
-            " Of ours with {packets} packets, flits of {flit} B and cables of {cable_ns} ns, {} of {} draws gain \
-             with channels allotted first, as table 3 is read here, and {} of {} with lanes in turn.",
+            " Of ours with {packets} packets, flits of {flit} B and cables of {cable_ns} ns, {} of {} draws \
+             gain with channels allotted first, as table 3 is read here, and {} of {} with lanes in turn.",
             first.0, first.1, turn.0, turn.1
         );
         let Some(whole) = switches.get("packet") else { continue };

@@ -250,8 +250,7 @@ fn small_gain(exchange: &[&Curve]) -> Finding {
 fn as_nsim(curves: &[Curve]) -> Finding {
     let own: Vec<&Curve> =
         curves.iter().filter(|curve| curve.is_nsim() && curve.case.bytes == 1 << 20).collect();
-    let dips =
-        |curve: &Curve| curve.points.iter().any(|&(gap, effect)| gap > 0.0 && gap < 1.0 && effect < 1.0);
+    let dips = |curve: &Curve| curve.best_below_one().1 < 1.0 - NOTHING_OF_DRAWS;
     let (count, of, _) = counted(&own, dips);
     let described = own.first().map_or(String::new(), |curve| {
         let below: Vec<String> = curve

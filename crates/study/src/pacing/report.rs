@@ -499,8 +499,8 @@ fn method_section(out: &mut String) {
     out.push_str(
         "## How it was run\n\n\
          - machines/nsim.toml is the paper's table 3, with which NSIM ran all-to-all on 4x2x8. machines/fx10.toml is the \
-         hardware; what is not published of its routers is that table's. Both allot channels first, those of a \
-         link in turn (`channel-first`): the table has a stage for it and says round robin, and with that \
+         hardware; what is not published of its routers is that table's. Both allot channels first, those of \
+         a link in turn (`channel-first`): the table has a stage for it and says round robin, and with that \
          rings take as long as in BookSim2 and CAMINOS (docs/simulate.md). A cable's latency is in neither: \
          the simulator's default. Dimension order X, Y, \
          Z; a ring's virtual channel chosen on entry.\n\
