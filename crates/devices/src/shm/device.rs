@@ -115,6 +115,7 @@ impl Shm {
         if is_oversubscribed {
             sys::spread(me, local_size);
         }
+        let has_own_core = local_size.saturating_mul(sys::threads_per_core()) <= config.cpus_count;
         let sleeper = Sleeper::new(&segment, me, is_oversubscribed);
         let control = &segment.controls()[me as usize];
         control.told.introduce(config.processes[me as usize].0.wrapping_sub(config.first.0));
@@ -123,7 +124,9 @@ impl Shm {
         segment.attached_count().fetch_add(1, Ordering::AcqRel);
         let sender = |peer: u32| {
             let announcement = segment.controls()[peer as usize].senders.announcement(me);
-            Sender::new(segment.ring(me, peer), !is_oversubscribed).announcing(announcement)
+            let mut sender = Sender::new(segment.ring(me, peer), !is_oversubscribed);
+            sender.is_page_wise = has_own_core;
+            sender.announcing(announcement)
         };
         let peers: Vec<Peer> = (0..local_size)
             .map(|peer| Peer {
@@ -329,6 +332,7 @@ impl Shm {
         if self.has_new_senders() {
             self.learn_senders();
         }
+        self.peers[self.expected as usize].sender.prefetch_bulk();
         let n = self.active.len() as u32;
         for _ in 0..n.min(SCAN_COUNT) {
             let place = self.scan_next;
@@ -490,7 +494,7 @@ impl Device for Shm {
     }
 
     fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
-        let receiver = &self.peers[incoming.slot as usize].receiver;
+        let Peer { sender, receiver, .. } = &self.peers[incoming.slot as usize];
         let (mut done, mut idle) = (0, 0);
         while done < into.len() {
             let piece = receiver.written(done);
@@ -502,7 +506,7 @@ impl Device for Shm {
                 std::hint::spin_loop();
                 continue;
             }
-            into.scatter(done, Piece::Bytes(piece));
+            sys::copy_out(piece, &into.part(done, piece.len()), sender.is_page_wise);
             done += piece.len();
             idle = 0;
         }

@@ -69,7 +69,7 @@ const PAIR_BYTES: usize = 2 * SLOT_BYTES;
 const SKIPPED: usize = 0xff;
 const _: () = assert!(SKIPPED > HEADER_BYTES_MAX);
 
-/// 32 KiB: the longest packet.
+/// 32 KiB: the longest packet in near lines.
 const PREFETCH_LINES_MAX: u32 = 512;
 
 /// Runs up to the first length (2 KiB) stay in the near lines (64 KiB), which stay in nearer caches because
@@ -79,10 +79,11 @@ const NEAR_LINES: u32 = 1024;
 
 /// Shortest payload that is written in pieces; the next constants are the pieces in near and in bulk lines.
 /// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69,
-/// 1.67: each piece moves the count that both sides read to and fro. 1 MiB in bulk lines: 97 µs in pieces of
-/// 4 KiB, 79 in pieces of 16.
+/// 1.67: each piece moves the count that both sides read to and fro. In bulk lines 64, 128, 256, 512 KiB take
+/// 6.6, 9.7, 18.0, 34.3 µs in pieces of 16 KiB and 6.0, 9.1, 16.5, 31.1 in pieces of 32: both sides copy
+/// these page by page side by side ([`sys::copy_in`]).
 const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 110 } else { 10 << 10 };
-const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 256] };
+const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 512] };
 
 /// In a burst the writer fetches the slot this many packets ahead, whose line the reader used last: 27 ns a
 /// message, not 58.
@@ -233,8 +234,12 @@ pub(crate) struct Sender {
     released_lines: [u32; AREAS_COUNT],
     /// As stored in `filled`.
     filled: [u32; AREAS_COUNT],
+    /// The first bulk line to fetch when there is time, and how many.
+    unfetched: (u32, u32),
     /// Shortest payload of packets that go in pieces, in bytes.
     in_pieces_bytes_min: usize,
+    /// Pieces are copied page by page side by side ([`sys::copy_in`]): the reader's CPU is of another core.
+    pub(crate) is_page_wise: bool,
     /// The announcement to make before the first packet.
     announcement: Option<Announcement>,
 }
@@ -253,7 +258,9 @@ impl Sender {
             released_slots: 0,
             released_lines: [0; AREAS_COUNT],
             filled: [0; AREAS_COUNT],
+            unfetched: (0, 0),
             in_pieces_bytes_min,
+            is_page_wise: false,
             announcement: None,
         }
     }
@@ -369,17 +376,17 @@ impl Sender {
             if payload[0].len() >= self.in_pieces_bytes_min && payload[1].is_empty() {
                 write_header();
                 self.write_in_pieces(header.len(), (area, start), lines, payload[0]);
-                self.prefetch_run(area, end, need);
+                self.prefetch_next(area, end, need);
                 return Ok(());
             }
             // Before the header, as in a pair.
-            cell::write_run(lines, [payload[0], payload[1], &[]]);
+            cell::write_run(lines, [payload[0], payload[1], &[]], false);
             write_header();
         } else {
-            cell::write_run(lines, [header, payload[0], payload[1]]);
+            cell::write_run(lines, [header, payload[0], payload[1]], false);
         }
         self.publish(pair, header.len(), payload_bytes);
-        self.prefetch_run(area, end, need);
+        self.prefetch_next(area, end, need);
         Ok(())
     }
 
@@ -400,7 +407,7 @@ impl Sender {
         self.filled[area] = start;
         let count = PIECE_LINES[area];
         for (lines, piece) in lines.chunks(count).zip(payload.chunks(count * LINE_BYTES)) {
-            cell::write_run(lines, [piece, &[], &[]]);
+            cell::write_run(lines, [piece, &[], &[]], self.is_page_wise);
             self.filled[area] = self.filled[area].wrapping_add(lines.len() as u32);
             filled.store(self.filled[area].into(), Ordering::Release);
         }
@@ -408,10 +415,30 @@ impl Sender {
 
     /// Fetches the lines of a next packet of the same length while the reader does not wait for us. The
     /// reader's cache still has them from the last round, and fetching 4 KiB of them one by one while writing
-    /// costs a tenth to a fifth of the latency.
-    fn prefetch_run(&self, area: usize, start: u32, count: u32) {
+    /// costs a tenth to a fifth of the latency. Bulk lines later ([`prefetch_bulk`](Self::prefetch_bulk)):
+    /// the next packet may be of the same message, for which the reader does wait. 256 KiB take 16.7 µs so,
+    /// and 17.8 where lines are fetched between its packets.
+    fn prefetch_next(&mut self, area: usize, start: u32, count: u32) {
+        let count = count.min(PREFETCH_LINES_MAX);
+        if area == BULK {
+            self.unfetched = (start, count);
+        } else {
+            self.prefetch(area, start, count);
+        }
+    }
+
+    /// Does what `prefetch_next` has put off: this rank has nothing else to do.
+    #[inline]
+    pub(crate) fn prefetch_bulk(&mut self) {
+        let (start, count) = std::mem::take(&mut self.unfetched);
+        if count > 0 {
+            self.prefetch(BULK, start, count);
+        }
+    }
+
+    fn prefetch(&self, area: usize, start: u32, count: u32) {
         let lines = self.ring.areas[area];
-        for line in 0..count.min(PREFETCH_LINES_MAX) {
+        for line in 0..count {
             let at = start.wrapping_add(line) & (lines.len() as u32 - 1);
             sys::prefetch_for_write(&lines[at as usize]);
         }
@@ -704,84 +731,9 @@ fn lengths(word: u64) -> (usize, usize) {
 /// In a word: the payload comes in pieces.
 const IN_PIECES: usize = 1 << 23;
 
-/// Memory whose owner changes by the protocol: the plain one.
 #[cfg(not(loom))]
-mod cell {
-    use super::{LINE_BYTES, Line, PAIR_BYTES, SLOT_BYTES};
-
-    #[repr(transparent)]
-    pub(super) struct Cell<T>(core::cell::UnsafeCell<T>);
-
-    impl<T> Cell<T> {
-        #[inline]
-        pub(super) fn write(&self, f: impl FnOnce(*mut u8)) {
-            f(self.0.get().cast());
-        }
-        #[inline]
-        pub(super) fn as_ptr(&self) -> *const T {
-            self.0.get()
-        }
-    }
-
-    /// Writes the parts one after the other into lines that belong to the caller.
-    ///
-    /// # Panics
-    /// If they do not fit.
-    #[inline]
-    pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3]) {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        assert!(bytes <= lines.len() * LINE_BYTES);
-        let mut to = lines.as_ptr().cast::<u8>().cast_mut();
-        for part in parts {
-            // SAFETY: in bounds (asserted); the lines are the writer's (rule 4) and lie in cells, so that
-            // writing behind a shared reference is allowed. `part` is not in the ring.
-            unsafe {
-                super::sys::copy_in(part, to);
-                to = to.add(part.len());
-            }
-        }
-    }
-
-    /// Writes the parts one after the other into a pair that belongs to the caller.
-    ///
-    /// # Panics
-    /// If they do not fit.
-    #[inline]
-    pub(super) fn write_pair(halves: &[Cell<[u8; SLOT_BYTES]>; 2], header: &[u8], payload: [&[u8]; 2]) {
-        assert!(header.len() + payload[0].len() + payload[1].len() <= PAIR_BYTES);
-        let to = halves.as_ptr().cast::<u8>().cast_mut();
-        // The second line first: the reader polls the first one and would take it away before its word is
-        // stored.
-        let tail_at = SLOT_BYTES.saturating_sub(header.len()).min(payload[0].len());
-        let (head, tail) = payload[0].split_at(tail_at);
-        // SAFETY: in bounds (asserted): the halves lie side by side; they are the writer's (rule 4) and
-        // cells.
-        unsafe {
-            super::sys::copy_parts(tail, [payload[1], &[]], to.add(header.len() + tail_at));
-            super::sys::copy_parts(header, [head, &[]], to);
-        }
-    }
-
-    /// The bytes of a pair.
-    ///
-    /// # Safety
-    /// It belongs to the caller for as long as the slice lives.
-    #[inline]
-    pub(super) unsafe fn pair_bytes(halves: &[Cell<[u8; SLOT_BYTES]>; 2]) -> &[u8; PAIR_BYTES] {
-        // SAFETY: the halves lie side by side without padding; ownership by the contract above.
-        unsafe { &*halves.as_ptr().cast() }
-    }
-
-    /// The bytes of a run.
-    ///
-    /// # Safety
-    /// The lines belong to the caller for as long as the slice lives.
-    #[inline]
-    pub(super) unsafe fn run_bytes(lines: &[Line]) -> &[u8] {
-        // SAFETY: lines are 64 bytes without padding, one after the other; ownership by the contract above.
-        unsafe { core::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
-    }
-}
+#[path = "ring_cell.rs"]
+mod cell;
 
 #[cfg(loom)]
 #[path = "ring_loom.rs"]

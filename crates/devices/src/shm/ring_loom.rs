@@ -20,7 +20,7 @@ impl<T> Cell<T> {
     }
 }
 
-pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3]) {
+pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3], _is_page_wise: bool) {
     let bytes = parts.concat();
     for (line, chunk) in lines.iter().zip(bytes.chunks(LINE_BYTES)) {
         // SAFETY: a chunk is at most a line.

@@ -39,6 +39,7 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
         let bulk_count = [0, 4 * lines_count][random.index(2)];
         let ring = ring(slots_count, [lines_count, bulk_count]);
         let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
+        sender.is_page_wise = random.index(2) == 0;
         // As if it had run for long: the counters wrap round in the middle of the test.
         let far = (u32::MAX - random.index(40) as u32) & !(slots_count as u32 - 1);
         start_at(&mut sender, &mut receiver, far);
