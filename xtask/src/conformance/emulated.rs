@@ -24,7 +24,7 @@ const RANKS: [usize; 1] = [2];
 /// binfmt_misc knows its emulator.
 const SPAWNING: [&str; 5] =
     ["dynamic_acquaint", "dynamic_connected", "dynamic_finalize", "dynamic_parted", "dynamic_spawn"];
-const COMPILE_MAX: Duration = Duration::from_secs(120);
+const COMPILE_MAX: Duration = Duration::from_secs(600);
 
 /// Compiles and runs the programs that `options` want.
 ///
