@@ -88,8 +88,8 @@ static int measure(const char *name, struct copy *c, size_t bytes)
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
-    static const size_t spans[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10,
-                                   1 << 20,  3 << 19,   2 << 20,   4 << 20};
+    static const size_t spans[] = {8,         8 << 10,   16 << 10, 32 << 10, 64 << 10, 128 << 10,
+                                   256 << 10, 512 << 10, 1 << 20,  3 << 19,  2 << 20,  4 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
     size_t span = bench_uncached_span();

@@ -6,6 +6,7 @@
 //! shared memory, and each is computed from the figure that shows it most directly ([`fit`]). All other
 //! figures are predictions.
 
+mod kernel_copies;
 mod near;
 mod numa;
 mod over_tcp;
@@ -24,15 +25,14 @@ use ayatori_sim::machine::{Simulated, cluster_config, simulate};
 use ayatori_sim::workloads;
 
 use crate::report::Table;
+pub use kernel_copies::KernelCopyFit;
 pub use near::{Near, Placement, Sighting, Sorted, sort};
 pub use numa::{Node, NumaFit, Topology};
 pub use over_tcp::SocketFit;
 pub use records::Records;
 use samples::{
-    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, KERNEL_COPY, KERNEL_COPY_BYTES_MAX,
-    KERNEL_COPY_FRESH, KERNEL_COPY_IN_TURN, KERNEL_COPY_ROUND, KERNEL_COPY_UNCACHED, LINES_BACK, LONG_BYTES,
-    RATE_MAX_GBYTES_PER_S, RATE_WINDOW, REDUCE, RELAY, RENDEZVOUS, SHORT_BYTES, UNCACHED_BYTES, long_slope,
-    rate_lines, slope, times_ns, value_of, without_ends,
+    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, LINES_BACK, RATE_MAX_GBYTES_PER_S, RATE_WINDOW,
+    REDUCE, RELAY, SHORT_BYTES, long_slope, rate_lines, times_ns, value_of, without_ends,
 };
 pub use samples::{CHECKSUM, Figure, ONE_CORE, OVER_TCP, Sample, figures};
 pub use together::TogetherFit;
@@ -106,23 +106,6 @@ pub struct Fit {
     pub sockets: Option<SocketFit>,
 }
 
-/// Costs of the kernel's copies between two processes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KernelCopyFit {
-    /// A call without its bytes, ns.
-    pub call_ns: f64,
-    /// The library's software for a message that is copied so, beside the call, ns.
-    pub get_ns: f64,
-    /// Copies of what is in the cache, GB/s.
-    pub hot_gbytes_per_s: f64,
-    /// Copies of what is not, GB/s.
-    pub gbytes_per_s: f64,
-    /// Copies of who goes through so many bytes, GB/s.
-    pub rates: Vec<(u64, f64)>,
-    /// The same of what its owner has just written.
-    pub fresh: Vec<(u64, f64)>,
-}
-
 /// The costs that samples of two ranks show.
 ///
 /// A window of W short messages and its answer take W times the software of one side, and the rest of two
@@ -169,43 +152,13 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         hot_copy_gbytes_per_s,
         copy_gbytes_per_s,
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
-        kernel_copy: kernel_copy(samples, short_ns),
+        kernel_copy: kernel_copies::fit(samples, short_ns, software_ns),
         reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: (one_core_ns - 2.0 * software_ns).max(1.0),
         together: together::fit(samples, copy_gbytes_per_s, software_ns, core_to_core_ns + poll_ns),
         numa: numa::fit(samples),
         sockets: over_tcp::sockets(samples, software_ns),
     })
-}
-
-/// The call from the shortest copy, the rates from the slopes of the others. A message that the kernel copies
-/// takes a short message's time besides, and the library's software for it.
-fn kernel_copy(samples: &[Sample], short_ns: f64) -> Option<KernelCopyFit> {
-    let rate = |name: &str| {
-        let times = times_ns(samples, name);
-        let long: Vec<(u64, f64)> = times.into_iter().filter(|time| time.0 >= LONG_BYTES).collect();
-        Some(1.0 / slope(&long)?.max(1.0 / RATE_MAX_GBYTES_PER_S))
-    };
-    let hot_gbytes_per_s = rate(KERNEL_COPY)?;
-    let gbytes_per_s = rate(KERNEL_COPY_UNCACHED)?.min(hot_gbytes_per_s);
-    let call_ns = 1e3 * value_of(samples, KERNEL_COPY, SHORT_BYTES).ok()?;
-    let calls = |bytes: u64| bytes.div_ceil(KERNEL_COPY_BYTES_MAX) as f64;
-    let rate = |(bytes, ns): (u64, f64)| (2 * bytes, bytes as f64 / (ns - calls(bytes) * call_ns).max(1.0));
-    let rates_of = |name| times_ns(samples, name).into_iter().map(rate).collect::<Vec<_>>();
-    let fresh = rates_of(KERNEL_COPY_FRESH);
-    let in_turn = rates_of(KERNEL_COPY_IN_TURN);
-    let mut rates = rates_of(KERNEL_COPY);
-    let from_bytes = in_turn.first().map_or(u64::MAX, |rate| rate.0);
-    rates.retain(|rate| (2 * LONG_BYTES..from_bytes).contains(&rate.0));
-    rates.extend(in_turn);
-    rates.extend(rates_of(KERNEL_COPY_ROUND));
-    let beyond_bytes = rates.last().map_or(0, |rate| 2 * rate.0);
-    rates.push((UNCACHED_BYTES.max(beyond_bytes), gbytes_per_s));
-    let get_ns = times_ns(samples, RENDEZVOUS).first().map_or(0.0, |&(bytes, ns)| {
-        ns - short_ns - call_ns - bytes as f64 / rates.first().map_or(hot_gbytes_per_s, |rate| rate.1)
-    });
-    let get_ns = get_ns.max(0.0);
-    Some(KernelCopyFit { call_ns, get_ns, hot_gbytes_per_s, gbytes_per_s, rates, fresh })
 }
 
 /// A network interface as the system describes it.
@@ -395,13 +348,13 @@ async fn turns_of(mpi: Mpi, operation: Collective, bytes: u64, turns: u32) -> Re
     Ok(())
 }
 
-/// Turns that are run for a figure, after as many in which the library learns. Long ping-pongs and collective
-/// operations get more: at first the library looks at the way that it does not hold more often than in the
-/// long run.
+/// Turns that are run for a figure, after as many in which the library learns. Ping-pongs and collective
+/// operations of lengths whose way it learns get more: at first it tries the way that it does not hold more
+/// often than in the long run.
 const TURNS: u32 = 16;
 const COLLECTIVE_TURNS: u32 = 256;
-const COLLECTIVE_LONG_BYTES: u64 = 16 << 10;
 const PING_PONG_TURNS: u32 = 512;
+const LEARNT_LONG_BYTES: u64 = 16 << 10;
 const TCP_PING_PONG_TURNS: u32 = 64;
 
 /// Time of a turn, ps: the second of two runs.
@@ -442,7 +395,7 @@ fn predicted(
     let us = 1e-6;
     Ok(Some(match name {
         "pingpong_separate" => {
-            let turns = if bytes < LONG_BYTES { TURNS } else { PING_PONG_TURNS };
+            let turns = if bytes < LEARNT_LONG_BYTES { TURNS } else { PING_PONG_TURNS };
             // Over TCP rates of rails are learnt, for which there are packets enough.
             let turns = if name == sample.name { turns } else { turns.min(TCP_PING_PONG_TURNS) };
             turn_ps(cluster, turns, |mpi| workloads::ping_pong(mpi, 1, bytes, turns))? / 2.0 * us
@@ -464,7 +417,7 @@ fn predicted(
                 mpi.goes_through(working_set_bytes);
                 Ok(())
             })?;
-            let turns = if bytes < COLLECTIVE_LONG_BYTES { TURNS } else { COLLECTIVE_TURNS };
+            let turns = if bytes < LEARNT_LONG_BYTES { TURNS } else { COLLECTIVE_TURNS };
             turn_ps(cluster, turns, |mpi| turns_of(mpi, operation, bytes, turns))? * us
         }
         _ => return Ok(None),
@@ -525,6 +478,7 @@ pub fn table(predictions: &[Prediction]) -> Table {
 
 #[cfg(test)]
 mod tests {
+    use super::samples::UNCACHED_BYTES;
     use super::*;
 
     pub(super) fn costs() -> Fit {
@@ -598,7 +552,7 @@ mod tests {
     }
 
     /// What the simulator says of a machine with known costs, in place of a benchmark.
-    fn simulated() -> Vec<Sample> {
+    pub(super) fn simulated() -> Vec<Sample> {
         let machine = made_up();
         let sample = |name: &str, bytes: u64| {
             let sample = Sample { name: name.into(), ranks: 2, bytes, value: 1.0 };
@@ -659,7 +613,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_by_working_set_are_found_without_calls_and_ends() {
+    fn rates_by_working_set_are_found_without_ends() {
         let sample =
             |name: &str, bytes: u64, ns: f64| Sample { name: name.into(), ranks: 2, bytes, value: ns / 1e3 };
         let kib = |n: u64, rate: f64| (n << 10, rate);
@@ -673,28 +627,6 @@ mod tests {
         assert_eq!(found.iter().map(|rate| rate.0).collect::<Vec<_>>(), [128 << 10, 256 << 10, 2 << 20]);
         for ((_, found), (_, made_up)) in found.into_iter().zip(relayed) {
             assert!((found / made_up - 1.0).abs() < 1e-6, "{found} for {made_up}");
-        }
-        // A call takes 1 µs, and one of them copies 1 MiB at most.
-        let once = |name, bytes, rate| sample(name, bytes, 1_000.0 + bytes as f64 / rate);
-        let samples = [
-            sample(KERNEL_COPY, 8, 1_000.0),
-            once(KERNEL_COPY, 64 << 10, 12.0),
-            once(KERNEL_COPY, 256 << 10, 12.0),
-            once(KERNEL_COPY, 1 << 20, 12.0),
-            once(KERNEL_COPY_IN_TURN, 1 << 20, 10.0),
-            sample(KERNEL_COPY_IN_TURN, 4 << 20, 4_000.0 + f64::from(4 << 20) / 8.0),
-            once(KERNEL_COPY_UNCACHED, 64 << 10, 5.0),
-            once(KERNEL_COPY_UNCACHED, 1 << 20, 5.0),
-        ];
-        let found = kernel_copy(&samples, 300.0).unwrap();
-        let expected =
-            [kib(128, 12.0), kib(512, 12.0), kib(2048, 10.0), kib(8192, 8.0), (UNCACHED_BYTES, 5.0)];
-        assert_eq!(found.rates.len(), expected.len(), "{found:?}");
-        for ((within, found), (bytes, made_up)) in found.rates.into_iter().zip(expected) {
-            assert!(
-                within == bytes && (found / made_up - 1.0).abs() < 1e-6,
-                "{within}: {found} for {made_up}"
-            );
         }
     }
 
