@@ -101,8 +101,9 @@ impl Requests {
         self.core_request(engine, id, comm)
     }
 
-    /// Starts both halves of a send-receive that its call waits for: first the receive, which is given up if
-    /// the send cannot start. Gives the receive and the send.
+    /// Starts both halves of a send-receive that its call waits for. First the send, for the receive of a long
+    /// message that has been announced copies at once, and the other side could copy ours meanwhile. The send
+    /// is given up if the receive cannot start. Gives the receive and the send.
     pub(crate) fn start_both(
         &mut self,
         engine: &mut Engine,
@@ -111,11 +112,11 @@ impl Requests {
     ) -> Result<(Started, Started), Fault> {
         // Space for the requests of both: then commands cannot fail.
         self.table.check_room(2)?;
-        let receiving = self.start_awaited(engine, receive, comm)?;
-        match self.start_awaited(engine, send, comm) {
-            Ok(sending) => Ok((receiving, sending)),
+        let sending = self.start_awaited(engine, send, comm)?;
+        match self.start_awaited(engine, receive, comm) {
+            Ok(receiving) => Ok((receiving, sending)),
             Err(fault) => {
-                if let Started::Core(id) = receiving {
+                if let Started::Core(id) = sending {
                     let machine = self.machine(engine);
                     machine.core.cancel(&mut machine.device, id)?;
                     machine.core.free(id)?;
