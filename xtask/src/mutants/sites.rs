@@ -8,8 +8,8 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, BinOp, Block, Expr, ExprBinary, ExprCall, ExprIf, ExprMatch, ExprRepeat, File, ImplItemFn,
-    Item, ItemFn, Lit, Pat, Stmt, TraitItemFn, Type, UnOp,
+    Attribute, BinOp, Block, Expr, ExprBinary, ExprIf, ExprMatch, ExprRepeat, File, ImplItemFn, Item, ItemFn,
+    Lit, Pat, Stmt, TraitItemFn, Type, UnOp,
 };
 
 /// What is changed.
@@ -100,7 +100,7 @@ impl Finder<'_> {
     }
 
     fn in_function(&mut self, name: String, is_const: bool, attributes: &[Attribute], body: &Block) {
-        if is_const || is_test(attributes) {
+        if is_const || is_test(attributes) || is_fetch(&name) {
             return;
         }
         self.function.push(name);
@@ -135,6 +135,26 @@ fn is_test(attributes: &[Attribute]) -> bool {
             });
         is_cfg_test || attribute.path().is_ident("test")
     })
+}
+
+/// Whether a function of this name only brings memory near: what it does is felt in time alone.
+fn is_fetch(name: &str) -> bool {
+    name.starts_with("prefetch") || name.starts_with("touch_")
+}
+
+/// Whether an expression is a call that changes no result: of a function that only brings memory near, or of
+/// one that makes a collection with room, which is a hint, since it grows.
+fn is_hint(expression: &Expr) -> bool {
+    match expression {
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => path.path.segments.last().is_some_and(|segment| {
+                segment.ident == "with_capacity" || is_fetch(&segment.ident.to_string())
+            }),
+            _ => false,
+        },
+        Expr::MethodCall(call) => is_fetch(&call.method.to_string()),
+        _ => false,
+    }
 }
 
 /// The operator in its place.
@@ -249,15 +269,6 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    fn visit_expr_call(&mut self, call: &'ast ExprCall) {
-        // How much room a collection begins with is a hint; it grows.
-        let is_hint = matches!(&*call.func, Expr::Path(path)
-            if path.path.segments.last().is_some_and(|segment| segment.ident == "with_capacity"));
-        if !is_hint {
-            visit::visit_expr_call(self, call);
-        }
-    }
-
     fn visit_expr_repeat(&mut self, repeat: &'ast ExprRepeat) {
         self.visit_expr(&repeat.expr);
     }
@@ -265,6 +276,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_stmt(&mut self, statement: &'ast Stmt) {
         if let Stmt::Expr(expression, Some(_)) = statement
             && can_be_deleted(expression)
+            && !is_hint(expression)
         {
             let span = statement.span();
             let what = format!("deleted: {}", self.source(span));
@@ -301,6 +313,9 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_expr(&mut self, expression: &'ast Expr) {
+        if is_hint(expression) {
+            return;
+        }
         match expression {
             Expr::Binary(ExprBinary { left, op, right, .. }) if !has_let(expression) => {
                 if let Some(operator) = swapped(op) {
@@ -443,6 +458,14 @@ mod tests {
         let sites = find("fn f(n: usize) -> Vec<u8> { Vec::with_capacity(n + 1) }").unwrap();
         assert_eq!(sites.len(), 0);
         assert_eq!(find("fn f(n: usize) -> Vec<u8> { with(n + 1) }").unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_only_brings_memory_near_has_no_mutant() {
+        let calls = "fn f(&self) { self.a.prefetch(1 + 2); sys::prefetch_for_write(3); self.touch_ahead(); }";
+        assert_eq!(find(calls).unwrap().len(), 0);
+        assert_eq!(find("fn touch_ahead(&mut self) { self.at = self.at + 1; }").unwrap().len(), 0);
+        assert_eq!(find("fn f(&self) { self.fetch(); self.retouch(1); }").unwrap().len(), 3);
     }
 
     #[test]
