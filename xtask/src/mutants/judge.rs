@@ -30,7 +30,7 @@ pub(super) enum Verdict {
     Changed,
     /// No test comes by.
     Unreached,
-    /// Tests come by, and none fails.
+    /// Tests come by, and none fails of those that find enough for their time.
     Survived,
     /// None of the quick tests fails; the others have not run.
     Unsure,

@@ -3,7 +3,8 @@
 //! What is likely is learnt as verdicts come: a test that has found mutants of the same function finds the
 //! next one of it, too, more often than one that has found some of the same file, and that more often than
 //! any other. Before there is a verdict, tests of the file's own module come first, and those that reach
-//! little of the crate before those that reach all of it.
+//! little of the crate before those that reach all of it. A test that finds too little for its time is left
+//! out: of all mutants that nothing finds, it would be run to the end.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -66,6 +67,11 @@ const OTHER_SHARE: f64 = 0.04;
 /// What starting a process takes is paid once for several tests; this is what a test costs at least.
 const PRICE_MIN_S: f64 = 0.002;
 
+/// Mutants that a test must be likely to find in a second (one in ten minutes), once it has been tried so
+/// often.
+const WORTH_MIN: f64 = 1.0 / 600.0;
+const TRIES_MIN: f64 = 8.0;
+
 impl Experience {
     /// A test was put to a mutant.
     pub(super) fn note(&self, test: u32, place: Place, has_found: bool) {
@@ -77,8 +83,9 @@ impl Experience {
         }
     }
 
-    /// Sorts these for a mutant: the one first that finds most for its time.
-    pub(super) fn sort(&self, candidates: &mut [Candidate], place: Place) {
+    /// Sorts these for a mutant: the one first that finds most for its time. Those that find too little are
+    /// taken out.
+    pub(super) fn sort(&self, candidates: &mut Vec<Candidate>, place: Place) {
         let tallies = self.tallies.lock().expect("no panic");
         let share = |candidate: &Candidate| {
             let tally = |scope| tallies.get(&(scope, candidate.test)).copied().unwrap_or_default();
@@ -90,6 +97,8 @@ impl Experience {
             tally(Scope::Function(place.function)).share(of_file, FUNCTION_WEIGHT)
         };
         let worth = |candidate: &Candidate| share(candidate) / candidate.price.as_secs_f64().max(PRICE_MIN_S);
+        let tried = |test| tallies.get(&(Scope::Crate, test)).map_or(0.0, |tally| tally.tried);
+        candidates.retain(|candidate| tried(candidate.test) < TRIES_MIN || worth(candidate) >= WORTH_MIN);
         candidates.sort_by_cached_key(|candidate| {
             // Positive floats are ordered as their bits are.
             (std::cmp::Reverse(worth(candidate).to_bits()), candidate.test)
@@ -148,6 +157,23 @@ mod tests {
         candidates[0].price = Duration::from_secs(5);
         Experience::default().sort(&mut candidates, HERE);
         assert_eq!(candidates.last().map(|candidate| candidate.test), Some(0));
+    }
+
+    #[test]
+    fn a_long_test_that_finds_nothing_is_left_out() {
+        let experience = Experience::default();
+        let left = |place| {
+            let mut candidates = candidates(&[]);
+            candidates[0].price = Duration::from_secs(10);
+            experience.sort(&mut candidates, place);
+            candidates.len()
+        };
+        assert_eq!(left(HERE), 4);
+        (0..20).for_each(|_| experience.note(0, HERE, false));
+        assert_eq!(left(HERE), 3);
+        let beside = Place { file: 1, function: 12 };
+        experience.note(0, beside, true);
+        assert_eq!((left(beside), left(HERE)), (4, 3), "it finds something in that function");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) enum Word {
     Found,
     /// No test fails but the one that compares a committed digest of what processes do.
     Changed,
-    /// Tests come by, and none failed.
+    /// Tests come by, and none failed of those that find enough for their time (`order`).
     Survived,
     /// No test comes by.
     Unreached,
