@@ -122,3 +122,23 @@ fn round_takes_a_timeout_into_a_small_queue_only() {
         assert!(expected_ps.contains(&last_ps), "{last_ps}");
     }
 }
+
+#[test]
+fn latency_counts_each_segment_from_the_first_time_it_left() {
+    let mut network = machine(5, &format!("queue_bytes = {}", 2 * FRAME), "");
+    for from in 1..9 {
+        for (token, flow) in [(0, from), (1, from)] {
+            network.send(Message { token, flow, ..message(from, 0, PAYLOAD) });
+        }
+    }
+    let mut sum_ps = 0;
+    while let Some(occurrence) = network.advance().unwrap() {
+        if let Occurrence::Delivered { token, .. } = occurrence {
+            // The second segment of a NIC leaves behind the first.
+            sum_ps += u128::from(network.now_ps() - u64::from(token) * FRAME * PS_PER_BYTE);
+        }
+    }
+    let counters = network.counters();
+    assert!(counters.dropped_packet_count > 0 && counters.delivered_packet_count == 16, "{counters:?}");
+    assert_eq!(counters.packet_latency_sum_ps, sum_ps);
+}

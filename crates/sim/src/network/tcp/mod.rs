@@ -309,14 +309,12 @@ impl<P: Probe> Network<P> {
         if number != NONE {
             let stream = &mut tcp.streams[at as usize].stream;
             let Taken { in_order: (first, end), ack_now } = stream.receive(number);
-            for number in first..end {
+            for segment in (first..end).filter_map(|number| stream.segment(number)) {
                 self.counters.delivered_packet_count += 1;
-                if let Some(message) = stream.segment(number).and_then(stream::Segment::message) {
+                self.counters.packet_latency_sum_ps += u128::from(self.now_ps - segment.first_sent_ps);
+                if let Some(message) = segment.message() {
                     self.queue.push(self.now_ps, Class::Delivered, message);
                 }
-            }
-            if first < end {
-                self.counters.packet_latency_sum_ps += u128::from(self.now_ps - frame.injected_ps);
             }
             if ack_now {
                 tcp.streams[back as usize].ack_due = true;

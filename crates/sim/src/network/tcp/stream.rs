@@ -47,6 +47,8 @@ pub(super) struct Segment {
     pub(super) payload_bytes: u32,
     /// The message that ends with it, else `NONE`.
     pub(super) ends: u32,
+    /// When it left for the first time, and for the last.
+    pub(super) first_sent_ps: u64,
     sent_ps: u64,
     /// Which of the stream's transmissions it was.
     order: u64,
@@ -238,6 +240,7 @@ impl Stream {
         self.sent.push_back(Segment {
             payload_bytes,
             ends,
+            first_sent_ps: now_ps,
             sent_ps: now_ps,
             order: 0,
             is_sacked: false,
