@@ -164,6 +164,11 @@ impl Judge {
         !self.impossible.contains(&number)
     }
 
+    /// Whether any test comes by.
+    pub(super) fn is_reached(&self, number: u32) -> bool {
+        !self.reached_by[number as usize].is_empty()
+    }
+
     pub(super) fn possible_count(&self) -> usize {
         self.count as usize - self.impossible.len()
     }

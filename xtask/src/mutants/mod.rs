@@ -369,12 +369,13 @@ fn judge_all(mutants: &Mutants, chosen: &[u32], record: &mut Record, options: &O
     };
     let is_again = options.again || options.fresh;
     for is_quick in [true, false] {
-        // What no quick test finds is put to all after the others.
-        let due: Vec<u32> = possible
+        // What no quick test finds is put to all after the others. What no test comes by costs nothing.
+        let mut due: Vec<u32> = possible
             .iter()
             .copied()
             .filter(|number| is_quick && is_again || is_quick != is_unsure(number))
             .collect();
+        due.sort_by_key(|&number| judge.is_reached(number));
         judge::side_by_side(options.job_count() * judge::WAITING_MAX, due.len(), |index| {
             if limit.is_some_and(|limit| begin.elapsed() >= limit) {
                 return Ok(false);

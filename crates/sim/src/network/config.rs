@@ -259,3 +259,54 @@ impl SharedBuffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ethernet(when_full: WhenFull) -> Config {
+        let buffer = SharedBuffer { when_full, lag_hash: LagHash::Addresses };
+        Config { queueing: Queueing::Output(buffer), ..Config::nsim() }
+    }
+
+    #[test]
+    fn numbers_that_cannot_work_together_are_named() {
+        let pause = |on_bytes, off_bytes| ethernet(WhenFull::Pause { on_bytes, off_bytes });
+        let drop = |memory_bytes, queue_bytes, initial_window_count| {
+            let tcp = Tcp { initial_window_count, ..Tcp::default() };
+            ethernet(WhenFull::Drop { memory_bytes, queue_bytes, tcp })
+        };
+        let nsim = Config::nsim;
+        let most = Config { mtu_bytes: 1 << 24, vc_buffer_bytes: 1 << 24, ..nsim() };
+        let whole = Config { flit_bytes: 2_048, header_bytes: 2_047, vc_buffer_bytes: 2_048, ..nsim() };
+        // The last that works, and the first that does not.
+        let cases = [
+            (Config { flit_bytes: 1, ..nsim() }, Config { flit_bytes: 0, ..nsim() }, "a flit of 0 B"),
+            (whole.clone(), Config { flit_bytes: 2_049, ..whole.clone() }, "a flit of 2049 B"),
+            (most.clone(), Config { mtu_bytes: (1 << 24) + 1, ..most }, "at most 16 MiB"),
+            (
+                Config { packet_min_bytes: 2_048, ..nsim() },
+                Config { packet_min_bytes: 2_049, ..nsim() },
+                "packets of 2049 to 2048 B",
+            ),
+            (whole.clone(), Config { header_bytes: 2_048, ..whole.clone() }, "no payload"),
+            (whole.clone(), Config { vc_buffer_bytes: 2_047, ..whole }, "a buffer of 2047 B"),
+            (
+                Config { vc_buffer_bytes: 1 << 30, ..nsim() },
+                Config { vc_buffer_bytes: (1 << 30) + 1, ..nsim() },
+                "a buffer of 1073741825 B",
+            ),
+            (Config { vc_count: 1, ..nsim() }, Config { vc_count: 0, ..nsim() }, "0 virtual channels"),
+            (Config { vc_count: 16, ..nsim() }, Config { vc_count: 17, ..nsim() }, "17 virtual channels"),
+            (pause(5_000, 5_000), pause(5_000, 5_001), "pause goes off at 5001 B"),
+            (drop(2_048, 2_048, 1), drop(2_047, 2_048, 1), "2047 B for a switch"),
+            (drop(2_048, 2_048, 1), drop(2_048, 2_047, 1), "2047 B for a queue"),
+            (drop(2_048, 2_048, 1), drop(2_048, 2_048, 0), "no segment"),
+        ];
+        for (good, bad, words) in cases {
+            assert_eq!(good.check(), Ok(()), "{words}");
+            let said = bad.check().unwrap_err();
+            assert!(said.contains(words), "{said:?} without {words:?}");
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod digest;
 mod ethernet;
 mod invariants;
 mod plans;
+mod queries;
 mod saturation;
 mod tcp;
 mod throughput;
