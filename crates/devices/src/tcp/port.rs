@@ -135,8 +135,12 @@ impl Port {
         let key = &self.name.key;
         let callers = std::mem::take(&mut self.callers);
         for mut caller in callers {
+            if accepted.is_some() {
+                // Its turn is next: it must not be told that it is welcome before.
+                self.callers.push(caller);
+                continue;
+            }
             match caller.advance(key) {
-                _ if accepted.is_some() => self.callers.push(caller),
                 Ok(true) => accepted = Some(Stream::new(caller.socket)),
                 Ok(false) if now < caller.until => self.callers.push(caller),
                 Ok(false) | Err(Refused) => {}
@@ -362,6 +366,8 @@ impl Stream {
 mod tests {
     use super::*;
     use crate::threads::HANG_LIMIT;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
 
     fn settings() -> Settings {
         let filter = super::super::RailFilter::new(Some("lo"), None).unwrap();
@@ -370,15 +376,23 @@ mod tests {
 
     /// Moves both sides on until something comes of it.
     fn meet(port: &mut Port, call: &mut Call) -> (Option<Stream>, Result<Option<Stream>, NoSuchPort>) {
-        let (mut accepted, begin) = (None, Instant::now());
-        while begin.elapsed() < HANG_LIMIT {
-            accepted = accepted.or_else(|| port.accept());
-            match call.poll() {
-                Ok(None) => {}
-                over => return (accepted, over),
+        let mut accepted = None;
+        let over = await_some(|| {
+            accepted = accepted.take().or_else(|| port.accept());
+            Some(call.poll()).filter(|called| !matches!(called, Ok(None)))
+        });
+        (accepted, over)
+    }
+
+    /// Looks until something has come.
+    fn await_some<T>(mut look: impl FnMut() -> Option<T>) -> T {
+        let begin = Instant::now();
+        loop {
+            if let Some(seen) = look() {
+                return seen;
             }
+            assert!(begin.elapsed() < HANG_LIMIT, "nothing has come");
         }
-        panic!("nothing comes of the call");
     }
 
     #[test]
@@ -389,18 +403,98 @@ mod tests {
         let (accepted, called) = meet(&mut port, &mut Call::new(name, &settings()));
         let (mut here, mut there) = (accepted.unwrap(), called.unwrap().unwrap());
         there.send(b"word").unwrap();
-        let begin = Instant::now();
-        while begin.elapsed() < HANG_LIMIT {
-            let got = here.receive().unwrap();
-            if !got.is_empty() {
-                assert_eq!(got, b"word");
-                break;
-            }
-        }
+        let got = await_some(|| Some(here.receive().unwrap().to_vec()).filter(|got| !got.is_empty()));
+        assert_eq!(got, b"word");
         drop(there);
-        while here.receive().is_ok() {
-            assert!(begin.elapsed() < HANG_LIMIT);
-        }
+        await_some(|| here.receive().err());
+    }
+
+    #[test]
+    fn callers_that_prove_themselves_at_once_are_accepted_in_turn() {
+        let mut port = Port::open(&settings()).unwrap();
+        let mut calls: Vec<Call> = (0..3).map(|_| Call::new(port.name().clone(), &settings())).collect();
+        let mut accepted = Vec::new();
+        await_some(|| {
+            // All have sent their proofs by the time that the port looks.
+            for _ in 0..1_000 {
+                calls.retain_mut(|call| call.poll().expect("it is welcome").is_none());
+            }
+            accepted.extend(port.accept());
+            (accepted.len() == 3).then_some(())
+        });
+        // And each of them is told.
+        await_some(|| {
+            calls.retain_mut(|call| call.poll().expect("it is welcome").is_none());
+            calls.is_empty().then_some(())
+        });
+    }
+
+    /// A caller by itself, and its connection.
+    fn stranger(port: &Port) -> (TcpStream, [u8; HELLO_BYTES]) {
+        let stream = TcpStream::connect(port.name().addresses[0]).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let nobody = ProcessId(0);
+        let hello =
+            Hello { from: nobody, to: nobody, from_interface: 0, to_interface: 0, epoch: 0, nonce: [3; 16] };
+        (stream, hello.emit())
+    }
+
+    /// What the port answers: so many bytes, or `None` when it has closed the connection.
+    fn answer<const N: usize>(port: &mut Port, stream: &mut TcpStream) -> (Option<[u8; N]>, Option<Stream>) {
+        let (mut answer, mut count, mut accepted) = ([0; N], 0, None);
+        let is_whole = await_some(|| {
+            accepted = accepted.take().or_else(|| port.accept());
+            match stream.read(&mut answer[count..]) {
+                Ok(0) => return Some(false),
+                Ok(more) => count += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Some(false),
+            }
+            (count == N).then_some(true)
+        });
+        (is_whole.then_some(answer), accepted)
+    }
+
+    #[test]
+    fn a_caller_may_take_its_time_between_bytes() {
+        let mut port = Port::open(&settings()).unwrap();
+        let (mut stream, hello) = stranger(&port);
+        let key = port.name().key.clone();
+        let send = |port: &mut Port, stream: &mut TcpStream, bytes: &[u8]| {
+            for part in bytes.chunks(7) {
+                stream.write_all(part).unwrap();
+                // It is there by the time that the next looks have come back empty.
+                for _ in 0..100 {
+                    assert!(port.accept().is_none());
+                }
+            }
+        };
+        send(&mut port, &mut stream, &hello[..HELLO_BYTES - 1]);
+        stream.write_all(&hello[HELLO_BYTES - 1..]).unwrap();
+        let challenge = answer::<CHALLENGE_BYTES>(&mut port, &mut stream).0.unwrap();
+        let proof = handshake::prove(&key, &hello, &challenge).unwrap();
+        send(&mut port, &mut stream, &proof[..PROOF_BYTES - 1]);
+        stream.write_all(&proof[PROOF_BYTES - 1..]).unwrap();
+        let (verdict, accepted) = answer::<VERDICT_BYTES>(&mut port, &mut stream);
+        let verdict = handshake::parse_verdict(&key, &verdict.unwrap(), &hello, &challenge);
+        assert!(verdict.is_some_and(|verdict| verdict.0 == Verdict::Welcome));
+        assert!(accepted.is_some());
+    }
+
+    #[test]
+    fn a_caller_without_a_proof_is_shown_out() {
+        let mut port = Port::open(&settings()).unwrap();
+        let (mut stream, hello) = stranger(&port);
+        stream.write_all(&hello).unwrap();
+        assert!(answer::<CHALLENGE_BYTES>(&mut port, &mut stream).0.is_some());
+        stream.write_all(&[9; PROOF_BYTES]).unwrap();
+        let (verdict, accepted) = answer::<VERDICT_BYTES>(&mut port, &mut stream);
+        assert!(verdict.is_none() && accepted.is_none());
+        // And what is no hello at all.
+        let (mut stream, _) = stranger(&port);
+        stream.write_all(&[9; HELLO_BYTES]).unwrap();
+        assert!(answer::<CHALLENGE_BYTES>(&mut port, &mut stream).0.is_none());
     }
 
     #[test]
@@ -413,10 +507,7 @@ mod tests {
         let name = port.name().clone();
         drop(port);
         let mut call = Call::new(name, &settings());
-        let begin = Instant::now();
-        while let Ok(None) = call.poll() {
-            assert!(begin.elapsed() < HANG_LIMIT);
-        }
+        assert!(await_some(|| Some(call.poll()).filter(|called| !matches!(called, Ok(None)))).is_err());
     }
 
     #[test]
