@@ -122,14 +122,12 @@ fn lag_number(name: &str) -> Option<u16> {
     name.to_ascii_lowercase().strip_prefix("trk").and_then(|number| number.parse().ok())
 }
 
-/// `1-4,7,Trk1`; also `A1-A4` and `1/1-1/4`.
+/// `1-4,7,Trk1-Trk2`; also `A1-A4` and `1/1-1/4`.
 fn interfaces(names: &str) -> Vec<InterfaceName> {
+    let named =
+        |name: String| lag_number(&name).map_or_else(|| InterfaceName::Port(name), InterfaceName::Lag);
     let mut all = Vec::new();
     for part in names.split(',') {
-        if let Some(number) = lag_number(part) {
-            all.push(InterfaceName::Lag(number));
-            continue;
-        }
         let split = |name: &str| -> Option<(String, u16)> {
             let at = name.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
             Some((name[..at].to_owned(), name[at..].parse().ok()?))
@@ -137,9 +135,9 @@ fn interfaces(names: &str) -> Vec<InterfaceName> {
         let range = part.split_once('-').and_then(|(first, last)| Some((split(first)?, split(last)?)));
         match range {
             Some(((letters, first), (_, last))) => {
-                all.extend((first..=last).map(|number| InterfaceName::Port(format!("{letters}{number}"))));
+                all.extend((first..=last).map(|number| named(format!("{letters}{number}"))));
             }
-            None => all.push(InterfaceName::Port(part.to_owned())),
+            None => all.push(named(part.to_owned())),
         }
     }
     all

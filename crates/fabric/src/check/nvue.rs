@@ -95,17 +95,19 @@ fn interface<'a>(observed: &'a mut Observed, name: &str) -> &'a mut ObservedInte
     observed.interfaces.entry(interface_name(name)).or_default()
 }
 
-/// `swp1-3,swp7` is swp1, swp2, swp3 and swp7.
+/// `swp1-3,swp7s0-1` is swp1, swp2, swp3, swp7s0 and swp7s1.
 fn expanded(names: &str) -> Vec<String> {
     let mut all = Vec::new();
     for part in names.split(',') {
-        let digits_at = part.find(|letter: char| letter.is_ascii_digit()).unwrap_or(part.len());
-        let (letters, numbers) = part.split_at(digits_at);
-        match numbers.split_once('-').map(|(first, last)| (first.parse::<u16>(), last.parse::<u16>())) {
-            Some((Ok(first), Ok(last))) => {
-                all.extend((first..=last).map(|number| format!("{letters}{number}")))
+        let range = part.split_once('-').and_then(|(first, last)| {
+            let at = first.rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+            Some((&first[..at], first[at..].parse::<u16>().ok()?, last.parse::<u16>().ok()?))
+        });
+        match range {
+            Some((letters, first, last)) => {
+                all.extend((first..=last).map(|number| format!("{letters}{number}")));
             }
-            _ => all.push(part.to_owned()),
+            None => all.push(part.to_owned()),
         }
     }
     all

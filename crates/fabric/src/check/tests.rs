@@ -498,3 +498,121 @@ fn aruba_says_it_keeps_vlans_and_refuses_a_port_without_any() {
     let refusal = dialect.emit(&plan, SwitchId(0)).unwrap_err().to_string();
     assert!(refusal.contains("Trk1 would be in no VLAN"), "{refusal}");
 }
+
+/// Memberships by interface: the PVID, untagged and tagged VLANs.
+fn memberships(observed: &Observed) -> Vec<(String, String)> {
+    let said = |(name, found): (&InterfaceName, &ObservedInterface)| {
+        let Membership { pvid, untagged, tagged } = &found.membership;
+        let pvid = pvid.map_or(0, VlanId::get);
+        (name.to_string(), format!("{pvid} | {untagged} | {tagged}"))
+    };
+    observed.interfaces.iter().map(said).collect()
+}
+
+fn assert_memberships(observed: &Observed, wanted: &[(&str, &str)]) {
+    let found = memberships(observed);
+    let found: Vec<(&str, &str)> = found.iter().map(|(name, is)| (name.as_str(), is.as_str())).collect();
+    assert_eq!(found, wanted);
+}
+
+/// As `show running-config` prints it: what stands in a row is a range.
+#[test]
+fn arubas_ranges_name_ports_modules_and_trunks() {
+    let left = &bridge_plan().switches[0];
+    let text = "trunk 7-8 Trk1 LACP\ntrunk B1-B2 Trk2 LACP\ninterface 1-2\n   disable\n   exit\n\
+        vlan 1\n   no untagged 1-2,7-8,swp1-swp8,Trk1-Trk2\n   exit\n\
+        vlan 101\n   untagged 1-2\n   tagged Trk1-Trk2,A3-A4,1/1-1/2\n   exit\n\
+        vlan 102\n   untagged 2,A3\n   tagged 1\n   no tagged A4\n   exit\n\
+        vlan 103\n   tagged 2,1/1\n   untagged 1/1\n   no untagged 9\n   exit\n";
+    let observed = aruba_os_s::read(text, left).unwrap();
+    let mut wanted = [
+        ("1", "101 | 101 | 102"),
+        ("1/1", "103 | 103 | 101"),
+        ("1/2", "0 |  | 101"),
+        ("2", "102 | 102 | 103"),
+        ("7", "0 |  | "),
+        ("8", "0 |  | "),
+        ("A3", "102 | 102 | 101"),
+        ("A4", "0 |  | 101"),
+        ("B1", "0 |  | "),
+        ("B2", "0 |  | "),
+        ("LAG 1", "0 |  | 101"),
+        ("LAG 2", "0 |  | 101"),
+    ];
+    wanted.sort_by_key(|(name, _)| name.starts_with("LAG"));
+    assert_memberships(&observed, &wanted);
+    let lags = |name: &str| observed.interfaces[&InterfaceName::Port(name.into())].lag;
+    assert_eq!(["7", "8", "B1", "B2", "1"].map(lags), [Some(1), Some(1), Some(2), Some(2), None]);
+    let is_shut = |name: &str| observed.interfaces[&InterfaceName::Port(name.into())].is_shut;
+    assert_eq!(["1", "2", "A3"].map(is_shut), [true, true, false]);
+}
+
+#[test]
+fn ports_of_access_and_native_vlans_are_understood() {
+    let comware = "interface G1\n port access vlan 101\n#\ninterface G2\n port link-type trunk\n \
+        port trunk permit vlan 101 to 103 110\n port trunk pvid vlan 102\n undo port trunk permit vlan 1\n#\n\
+        interface G3\n port link-type hybrid\n port hybrid vlan 101 to 102 untagged\n \
+        port hybrid vlan 103 tagged\n port hybrid untagged vlan 104\n port hybrid tagged vlan 105\n \
+        flow-control\n undo flow-control\n#\nmac-address timer no-aging\n";
+    let observed = comware::read(comware).unwrap();
+    let wanted =
+        [("G1", "101 | 101 | "), ("G2", "102 | 102 | 101,103,110"), ("G3", "1 | 1,101-102,104 | 103,105")];
+    assert_memberships(&observed, &wanted);
+    assert_eq!(observed.aging_time_s, Some(0));
+    assert_eq!(observed.interfaces[&InterfaceName::Port("G3".into())].pause, Some(false));
+
+    let os10 = "interface ethernet1/1/1\n switchport access vlan 101\n!\ninterface ethernet1/1/2\n \
+        switchport mode trunk\n no switchport access vlan\n switchport access vlan 102\n \
+        switchport trunk allowed vlan 102-105\n no switchport trunk allowed vlan 104\n!\n\
+        interface ethernet1/1/3\n no switchport access vlan\n!\n";
+    let wanted = [
+        ("ethernet1/1/1", "101 | 101 | "),
+        ("ethernet1/1/2", "102 | 102 | 103,105"),
+        ("ethernet1/1/3", "0 |  | "),
+    ];
+    assert_memberships(&os10::read(os10).unwrap(), &wanted);
+
+    let nvue = "nv set interface swp1-2 bridge domain br0 access 101\n\
+        nv set interface swp3s0-1,swp5 bridge domain br0 vlan 101-103\n\
+        nv set interface swp3s0-1 bridge domain br0 untagged 102\nnv set interface swp5 bridge domain br0 untagged none\n";
+    let wanted = [
+        ("swp1", "101 | 101 | "),
+        ("swp2", "101 | 101 | "),
+        ("swp3s0", "102 | 102 | 101,103"),
+        ("swp3s1", "102 | 102 | 101,103"),
+        ("swp5", "0 |  | 101-103"),
+    ];
+    assert_memberships(&nvue::read(nvue).unwrap(), &wanted);
+
+    let ios = "interface Gi1\n switchport trunk allowed vlan 101-104\n switchport mode trunk\n \
+        switchport trunk native vlan 102\n switchport trunk allowed vlan add 110\n \
+        switchport trunk allowed vlan remove 103\n no flowcontrol receive\n!\ninterface Gi2\n \
+        switchport mode trunk\n switchport trunk native vlan 102\n switchport trunk native vlan tag\n \
+        switchport trunk allowed vlan 102\n no switchport trunk native vlan tag\n no flowcontrol send\n!\n\
+        interface Gi3\n switchport mode trunk\n switchport trunk native vlan tag\n \
+        switchport trunk allowed vlan except 3-4094\n!\n";
+    let observed = ios_like::read(ios, Some(true)).unwrap();
+    let wanted = [("Gi1", "102 | 102 | 101,104,110"), ("Gi2", "102 | 102 | "), ("Gi3", "0 |  | 1-2")];
+    assert_memberships(&observed, &wanted);
+    let pauses: Vec<_> = observed.interfaces.values().map(|found| found.pause).collect();
+    assert_eq!(pauses, [Some(false), Some(false), Some(true)]);
+}
+
+#[test]
+fn a_file_of_another_kind_says_so() {
+    let left = &bridge_plan().switches[0];
+    let text = "hello\n";
+    let said = [
+        aruba_os_s::read(text, left),
+        comware::read(text),
+        edgeswitch::read(text),
+        ios_like::read(text, None),
+        junos::read(text),
+        nvue::read(text),
+        os10::read(text),
+        routeros::read(text),
+    ];
+    for said in said {
+        assert!(said.as_ref().is_err_and(|problem| problem.starts_with("has no ")), "{said:?}");
+    }
+}

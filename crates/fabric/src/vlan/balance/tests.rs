@@ -99,6 +99,22 @@ fn negotiated_turns_are_free_of_deadlock_and_no_worse() {
     assert!(ratio(&full) <= ratio(&quick));
 }
 
+#[test]
+fn negotiated_turns_of_pairs_come_nearer_to_the_bound() {
+    let cases = [
+        ("kind = \"torus\"\nextents = [3, 3]", 1.0),
+        ("kind = \"torus\"\nextents = [5, 3]", 1.0),
+        ("kind = \"dragonfly\"\ngroup_size = 3\nglobal_ports = 1\ngroups = 4", 4.0 / 3.0),
+    ];
+    for (topology, most) in cases {
+        let [quick, full] = ["", "search = \"full\""]
+            .map(|options| planned(topology, 2, &format!("tagging = \"host\"\n{options}")));
+        assert!(full.verdicts.are_good(), "{topology}: {:?}", full.verdicts.checks);
+        assert!(ratio(&quick) > most + 0.1, "{topology}: nothing is shown by {:.3}", ratio(&quick));
+        assert!(ratio(&full) < most + 1e-9, "{topology}: {:.3}", ratio(&full));
+    }
+}
+
 /// In each direction round a ring some switch may not be passed through, or the channels there wait in a
 /// cycle. In the best of all choices of the two switches (and both ways for pairs that may go either) the
 /// busiest channel has 4 of the 12 ordered pairs of neighbours' flows; the bound is 3.
