@@ -50,3 +50,33 @@ fn candidates(endpoint: &Endpoint, partner: u8, card: &Card) -> Vec<Candidate> {
     list.sort_by_key(|entry| std::cmp::Reverse(entry.0));
     list.into_iter().map(|entry| entry.1).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::interfaces::tests::interface;
+
+    #[test]
+    fn address_pairs_that_may_work_are_tried_the_best_first() {
+        let endpoint = |addresses: &[&str], port: u16| {
+            let interface = interface("e1", 1, addresses);
+            let with_ports = interface.addresses.iter().map(|&address| (address, port)).collect();
+            Endpoint::new(&interface, with_ports)
+        };
+        let ours = endpoint(&["172.17.0.1/16", "fd00::1/64", "10.0.0.1/24", "169.254.0.1/16"], 1);
+        let theirs = endpoint(&["172.17.0.1/16", "fd00::2/64", "10.0.0.2/24"], 2);
+        let card = Card { node: 0, cpus_count: 1, endpoints: vec![theirs] };
+        let tried: Vec<String> = candidates(&ours, 0, &card)
+            .iter()
+            .map(|candidate| format!("{} {}", candidate.from.ip, candidate.to))
+            .collect();
+        let wanted = [
+            "10.0.0.1 10.0.0.2:2",
+            "fd00::1 [fd00::2]:2",
+            "172.17.0.1 10.0.0.2:2",
+            "10.0.0.1 172.17.0.1:2",
+            "172.17.0.1 172.17.0.1:2",
+        ];
+        assert_eq!(tried, wanted);
+    }
+}

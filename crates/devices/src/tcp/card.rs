@@ -218,8 +218,13 @@ mod tests {
             "ayatori1|0|1|eth0,1,10.0.0.1,24,0",
             "ayatori1|0|1|eth0,1,10.0.0.1,24",
             "ayatori1|0|1|eth0,1,host,24,1",
+            "ayatori1|0|1|eth 0,1",
         ] {
             assert!(Card::parse(bad).is_err(), "{bad}");
         }
+        let named = |length: usize| Card::parse(&format!("ayatori1|0|1|{},1", "e".repeat(length)));
+        assert!(named(NAME_BYTES_MAX).is_ok());
+        assert_eq!(named(NAME_BYTES_MAX + 1), Err(NotCard("an interface's name is none")));
+        assert_eq!(named(CARD_BYTES_MAX), Err(NotCard("too long")));
     }
 }

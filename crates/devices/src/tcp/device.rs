@@ -643,6 +643,9 @@ impl Device for Tcp {
         if expected != NONE && (is_alone || !looks_around) {
             return self.read_expected(expected);
         }
+        if self.solo != NONE && self.solo != expected {
+            self.end_solo();
+        }
         self.gather(Some(Duration::ZERO));
         self.poll_sockets()
     }

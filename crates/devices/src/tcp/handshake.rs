@@ -253,8 +253,10 @@ mod tests {
         let challenge = challenge(&key, &hello_bytes, [1; 16]);
         let proof = prove(&key, &hello_bytes, &challenge).expect("the listener's proof is right");
         assert!(is_proven(&key, &hello_bytes, &challenge, &proof));
-        let verdict = emit_verdict(&key, Verdict::Welcome, 10, &hello_bytes, &challenge);
-        assert_eq!(parse_verdict(&key, &verdict, &hello_bytes, &challenge), Some((Verdict::Welcome, 10)));
+        for said in [Verdict::Welcome, Verdict::Duplicate, Verdict::Busy] {
+            let verdict = emit_verdict(&key, said, 10, &hello_bytes, &challenge);
+            assert_eq!(parse_verdict(&key, &verdict, &hello_bytes, &challenge), Some((said, 10)));
+        }
     }
 
     #[test]

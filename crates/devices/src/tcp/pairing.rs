@@ -134,6 +134,31 @@ mod tests {
     }
 
     #[test]
+    fn addresses_that_reach_each_other_for_sure_come_first() {
+        let address = |text: &str| interface("e", 1, &[text]).addresses[0];
+        let score = |a: &str, b: &str| score_addresses(address(a), address(b));
+        // From the best down.
+        let scores = [
+            score("10.0.0.1/24", "10.0.0.2/24"),
+            score("fd00::1/64", "fd00::2/64"),
+            score("10.0.0.1/24", "192.168.0.1/24"),
+            score("10.0.0.1/24", "8.8.8.8/24"),
+            score("10.0.0.1/24", "10.0.0.1/24"),
+            score("169.254.0.1/16", "10.0.0.1/24"),
+        ];
+        assert!(scores.is_sorted_by(|a, b| a > b) && scores[5] == 0, "{scores:?}");
+        assert_eq!(score("fe80::1/64", "fd00::1/64"), 0);
+        for (a, b) in
+            [("fd00::1/64", "fd01::1/64"), ("::1/128", "fd01::1/64"), ("2001:db8::1/64", "2001:db9::1/64")]
+        {
+            assert_eq!(score(a, b), scores[2], "both private or neither: {a} {b}");
+        }
+        assert_eq!(score("2001:db8::1/64", "fd01::1/64"), scores[3]);
+        let own = endpoints(&[("e", &["10.0.0.1/24"]), ("f", &["10.0.1.1/24", "fd00::1/64"])]);
+        assert!(is_own(&own, address("fd00::1/8").ip) && !is_own(&own, address("10.0.0.2/24").ip));
+    }
+
+    #[test]
     fn families_do_not_mix() {
         let a = endpoints(&[("e1", &["10.0.0.1/24"])]);
         let b = endpoints(&[("e1", &["fd00::1/64"])]);

@@ -77,3 +77,38 @@ impl<P> Peers<P> {
         self.others.values_mut().for_each(end);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The world's processes 5 to 7, of which 6 is not elsewhere.
+    fn peers() -> Peers<u32> {
+        let make = |process: ProcessId| Some(process.0).filter(|&number| number != 6);
+        Peers::new(ProcessId(5), 3, Box::new(make))
+    }
+
+    #[test]
+    fn processes_of_other_worlds_are_known_once_they_are_added() {
+        let mut peers = peers();
+        assert_eq!(
+            [4, 5, 6, 7, 8].map(|id| peers.get(ProcessId(id)).copied()),
+            [None, Some(5), None, Some(7), None]
+        );
+        peers.add(ProcessId(8), 80);
+        peers.add(ProcessId(8), 81);
+        assert_eq!(peers.get(ProcessId(8)), Some(&80), "what is known stays");
+        *peers.get_mut(ProcessId(8)).unwrap() += 1;
+        assert_eq!(peers.get_mut(ProcessId(8)), Some(&mut 81));
+        assert_eq!(peers.get_mut(ProcessId(6)), None);
+    }
+
+    #[test]
+    fn what_ends_all_ends_those_met_later_too() {
+        let mut peers = peers();
+        peers.add(ProcessId(8), 80);
+        assert_eq!(peers.get(ProcessId(5)), Some(&5));
+        peers.end(|peer| *peer = 0);
+        assert_eq!([5, 7, 8].map(|id| peers.get(ProcessId(id)).copied()), [Some(0); 3]);
+    }
+}

@@ -247,12 +247,14 @@ fn a_connection_that_breaks_is_reported_and_made_anew() {
 #[test]
 fn process_that_dies_is_gone_and_one_that_says_goodbye_left() {
     for says_goodbye in [false, true] {
-        let (mut a, mut b, _) = pair(2);
+        let (mut a, mut b, card) = pair(2);
         let mut seen = Seen::default();
         let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
         run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == 2));
         if says_goodbye {
             b.detach(Duration::from_secs(1));
+            let endpoint = card.endpoints[0].sockets().next().expect("an endpoint");
+            assert!(TcpStream::connect(endpoint).is_err(), "its listeners are closed");
         }
         drop(b);
         let (gone, left) = (Event::PeerGone(ProcessId(1)), Event::PeerLeft(ProcessId(1)));
@@ -339,6 +341,35 @@ fn what_the_kernel_has_no_room_for_is_told_until_it_has() {
     assert!(a.is_flushed());
 }
 
+/// Sends a packet from `b` to `a`, which polls until it has it; in how many polls.
+fn hand_over(a: &mut Tcp, b: &mut Tcp, bytes: &[u8]) -> u32 {
+    b.send(Rail(1), ProcessId(0), bytes, NO_PAYLOAD).expect("there is room");
+    let (mut seen, mut polls_count) = (Seen::default(), 0);
+    run(a, b, &mut seen, |_, _, seen| {
+        polls_count += 1;
+        !seen.packets[0].is_empty()
+    });
+    assert_eq!(seen.packets[0], [bytes]);
+    polls_count
+}
+
+#[test]
+fn a_connection_read_alone_is_read_for_other_receives_too() {
+    let (mut a, mut b, _) = pair(1);
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == 1));
+    for hint in [None, Some(ProcessId(0)), Some(ProcessId(7))] {
+        a.expect(Some(ProcessId(1)));
+        for number in 0..10 * STREAK {
+            hand_over(&mut a, &mut b, &number.to_le_bytes());
+        }
+        assert!(a.solo != NONE, "nothing else has come for long");
+        a.expect(hint);
+        hand_over(&mut a, &mut b, b"unexpected");
+    }
+}
+
 #[test]
 fn a_sleeper_wakes_for_what_arrives() {
     let (mut a, mut b, _) = pair(1);
@@ -365,6 +396,79 @@ fn a_sleeper_wakes_for_what_arrives() {
     a.send(Rail(1), ProcessId(1), b"wake", NO_PAYLOAD).expect("sent");
     let sleeps = sleeper.join().expect("woke");
     assert!((1..20).contains(&sleeps), "{sleeps} sleeps");
+}
+
+/// The connection's socket at `from`.
+fn socket_to(from: &mut Tcp, peer: u32) -> &OwnedFd {
+    &from.connection_to(ProcessId(peer), Rail(1)).expect("it is up").socket
+}
+
+#[test]
+fn a_damaged_head_ends_its_connection_and_is_counted() {
+    let (mut a, mut b, _) = pair(1);
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == 1));
+    let is_nodelay = |device: &mut Tcp, peer| rustix::net::sockopt::tcp_nodelay(socket_to(device, peer));
+    assert_eq!((is_nodelay(&mut a, 1), is_nodelay(&mut b, 0)), (Ok(true), Ok(true)));
+    assert_eq!(b.damaged_count(), 0);
+    let sent = rustix::net::send(socket_to(&mut a, 1), &[0xff; 64], rustix::net::SendFlags::empty());
+    assert_eq!(sent, Ok(64));
+    // And it is made anew.
+    let up = |events: &[Event]| events.iter().filter(|event| matches!(event, Event::RailUp(..))).count();
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| up(events) == 2));
+    assert!(seen.events[1].contains(&Event::RailDown(Rail(1), ProcessId(0))), "{:?}", seen.events);
+    assert_eq!((a.damaged_count(), b.damaged_count()), (0, 1));
+}
+
+#[test]
+fn processes_of_two_worlds_meet_by_their_cards() {
+    let open = |host: u8, me: ProcessId| {
+        let wireup = Wireup::listen_on(quick(), interfaces(host, 1)).expect("listen");
+        let card = wireup.card(0, 1);
+        let own_key = Key::new([host; 32]);
+        let device = wireup.open((me, me), own_key, Arc::new(vec![None]), (1, 1)).expect("open");
+        (device, card)
+    };
+    let ((mut a, card_a), (mut b, card_b)) = (open(1, ProcessId(0)), open(2, ProcessId(1)));
+    assert!(a.rails_to(ProcessId(1)).is_empty());
+    let key = Key::new([3; 32]);
+    let unreachable = Card { endpoints: Vec::new(), ..card_b.clone() };
+    let error = a.add_peer(ProcessId(1), unreachable, key.clone()).expect_err("no address").to_string();
+    assert!(error.contains("none") && error.contains("lo0 (127.7.0.1/24)"), "{error}");
+    a.add_peer(ProcessId(1), card_b, key.clone()).expect("they share a network");
+    b.add_peer(ProcessId(0), card_a, key).expect("they share a network");
+    let (mut seen, mut numbers) = (Seen::default(), 0..100u32);
+    run(&mut a, &mut b, &mut seen, |a, _, seen| {
+        send_all(a, Rail(1), ProcessId(1), &mut numbers);
+        seen.packets[1].len() == 100
+    });
+}
+
+#[test]
+fn a_doorbell_wakes_once_for_what_was_written() {
+    let (mut a, _b, _) = pair(1);
+    let (bell, ring) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).expect("a pipe");
+    a.set_doorbell(bell).expect("watched");
+    while a.wait(Some(Duration::ZERO)) {}
+    for length in [1, 64, 65, 128] {
+        rustix::io::write(&ring, &vec![1; length]).expect("written");
+        assert!(a.wait(Some(LIMIT)), "{length}");
+        assert!(!a.wait(Some(Duration::ZERO)), "it is read empty: {length}");
+    }
+}
+
+#[test]
+fn what_is_acknowledged_leaves_no_silence() {
+    let (mut a, mut b, _) = pair(1);
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == 1));
+    assert_eq!(a.heard(Rail(2), ProcessId(1)), None);
+    a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD).expect("sent");
+    run(&mut a, &mut b, &mut seen, |a, _, _| {
+        a.heard(Rail(1), ProcessId(1)) == Some(CoreDuration::from_ms(0))
+    });
 }
 
 // Strangers.
@@ -459,6 +563,34 @@ fn a_replayed_conversation_is_refused() {
     assert!(!converse(Some(recorded)).0, "a replay was admitted");
     let mut seen = Seen::default();
     run(&mut a, &mut b, &mut seen, |_, _, seen| !seen.events[1].is_empty());
+}
+
+#[test]
+fn a_caller_may_take_its_time_between_bytes() {
+    let timing = Timing { handshake: LIMIT, ..Timing::default() };
+    let keys = [Key::new([1; 32]), Key::new([1; 32])];
+    let (_a, _b, card) = pair_by(Settings { timing, ..Settings::default() }, [1, 1], keys);
+    let endpoint: SocketAddr = card.endpoints[0].sockets().next().expect("an endpoint");
+    let key = Key::new([1; 32]);
+    let nonce = [5; 16];
+    let (from, to) = (ProcessId(0), ProcessId(1));
+    let hello = Hello { from, to, from_interface: 0, to_interface: 0, epoch: 1, nonce }.emit();
+    let mut stream = TcpStream::connect(endpoint).expect("connected");
+    stream.set_nodelay(true).expect("no delay");
+    let write_slowly = |stream: &mut TcpStream, bytes: &[u8]| {
+        for part in bytes.chunks(16) {
+            stream.write_all(part).expect("written");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    write_slowly(&mut stream, &hello);
+    let mut challenge = [0; handshake::CHALLENGE_BYTES];
+    stream.read_exact(&mut challenge).expect("challenge");
+    let proof = handshake::prove(&key, &hello, &challenge).expect("proof");
+    write_slowly(&mut stream, &proof);
+    let mut verdict = [0; handshake::VERDICT_BYTES];
+    stream.read_exact(&mut verdict).expect("verdict");
+    assert!(handshake::parse_verdict(&key, &verdict, &hello, &challenge).is_some());
 }
 
 #[test]
