@@ -179,9 +179,65 @@ fn numbers_that_make_no_topology_are_named() {
             Topology::Tree(Tree { arity: 0, switch_count: 3 }),
             "tree: an arity of 0 leaves no place for a second switch",
         ),
+        (Topology::Tree(Tree { arity: 2, switch_count: 0 }), "tree: needs at least one switch"),
+        (
+            Topology::Explicit(Explicit { switches: vec![], links: vec![] }),
+            "explicit: needs at least one switch",
+        ),
+        (
+            Topology::Mesh(Mesh { extents: vec![65_536] }),
+            "mesh: 65536 switches along a dimension are more than the 65535 there can be",
+        ),
+        (
+            Topology::Dragonfly(Dragonfly { group_size: 4_097, global_port_count: 1, group_count: 2 }),
+            "dragonfly: group size 4097 and 1 global ports: 1 to 4096 each",
+        ),
+        (
+            Topology::Dragonfly(Dragonfly { group_size: 2, global_port_count: 0, group_count: 2 }),
+            "dragonfly: group size 2 and 0 global ports: 1 to 4096 each",
+        ),
+    ];
+    for (topology, message) in cases {
+        assert_eq!(topology.build(LINK).unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn widths_and_extents_that_make_no_topology_are_named() {
+    let cases = [
+        (Topology::HyperX(HyperX { extents: vec![], widths: vec![] }), "hyperx: needs at least one extent"),
+        (
+            Topology::HyperX(HyperX { extents: vec![4, 1], widths: vec![] }),
+            "hyperx: extent 2 is 1: 2 to 4096",
+        ),
+        (
+            Topology::HyperX(HyperX { extents: vec![4, 4], widths: vec![1, 0] }),
+            "hyperx: a width of 0 would leave a dimension without cables",
+        ),
+        (
+            Topology::FatTree(FatTree { down: vec![2], up: vec![], widths: vec![] }),
+            "fat tree: down has 1 numbers and up 0: one each for every two levels",
+        ),
+        (
+            Topology::FatTree(FatTree { down: vec![2], up: vec![1], widths: vec![1, 1] }),
+            "fat tree: 2 widths for 1 pairs of levels",
+        ),
+        (
+            Topology::FatTree(FatTree { down: vec![2], up: vec![0], widths: vec![] }),
+            "fat tree: numbers of children, parents and cables are 1 to 4096",
+        ),
+        (
+            Topology::Tree(Tree { arity: 65_535, switch_count: 65_536 }),
+            "tree: 65536 ports on a switch are more than the 65535 there can be",
+        ),
     ];
     for (topology, message) in cases {
         assert_eq!(topology.build(LINK).unwrap_err().to_string(), message);
     }
     assert!(FatTree::of_radix(5, 3).is_err());
+    assert!(FatTree::of_radix(4, 1).is_err() && FatTree::of_radix(4, 17).is_err());
+    let hosts = HostLayout { per_switch_count: 65_534, nic_count: 1, link: LINK };
+    let ring = |hosts| Topology::Ring(Ring { switch_count: 3 }).build_with_hosts(LINK, hosts);
+    let error = ring(hosts).unwrap_err().to_string();
+    assert_eq!(error, "ring: 65536 ports on a switch are more than the 65535 there can be");
 }
