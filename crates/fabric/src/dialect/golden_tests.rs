@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{ALL, Config, ConfigFile, Dialect, capabilities_of};
+use super::{ALL, Config, ConfigFile, Dialect, by_name, capabilities_of};
+use crate::description::Machine;
 use crate::graph::{LinkId, SwitchId};
 use crate::plan::{
     Membership, Mstp, MstpInstance, Plan, Tagging, VlanChoice, VlanId, VlanSet, two_switches_and_four_hosts,
@@ -236,4 +237,55 @@ fn sonics_script_removes_unplanned_vlans_from_planned_ports() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let asked = String::from_utf8_lossy(&output.stdout);
     assert_eq!(asked, "vlan member del 7 Ethernet0\nvlan member del 1 PortChannel0001\n");
+}
+
+/// Three hosts in a ring, with a bridge inside each.
+fn bridges_in_hosts(tagging: &str) -> Plan {
+    let mut text = "name = \"three\"\n[host_models.h]\nnic = [{ name = \"eth0\", rate_gbps = 10 }, \
+        { name = \"eth1\", rate_gbps = 10 }]\n"
+        .to_owned();
+    for name in ["a", "b", "c"] {
+        text += &format!("[[host]]\nname = \"{name}\"\nmodel = \"h\"\n");
+    }
+    for (from, to) in [("a", "b"), ("b", "c"), ("c", "a")] {
+        text += &format!("[[cable]]\nfrom = \"{from}:eth0\"\nto = \"{to}:eth1\"\n");
+    }
+    text += &format!("[plan]\ntagging = \"{tagging}\"\n");
+    let machine = Machine::parse("three.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    crate::vlan::plan(&machine).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_bridge_inside_a_host_is_in_its_hosts_vlans() {
+    for tagging in ["switch", "host"] {
+        let plan = bridges_in_hosts(tagging);
+        let all: Vec<u16> = plan.vlan_set().iter().map(VlanId::get).collect();
+        assert!(all.len() > 1, "nothing is shown by one VLAN");
+        for switch in &plan.switches {
+            let own = plan.host(switch.inside_host.unwrap()).attachments[0].interface.clone();
+            let pvids: Vec<u16> = plan
+                .hosts
+                .iter()
+                .filter(|host| host.attachments[0].switch == switch.id)
+                .filter_map(|host| plan.vlan_between(&host.attachments[0], &host.attachments[0]))
+                .map(VlanId::get)
+                .collect();
+            let script = &by_name("linux-bridge").unwrap().emit(&plan, switch.id).unwrap().files[0].text;
+            let of_itself =
+                |line: &&str| line.starts_with("vlan add") && line.contains(&format!(" dev {own} self"));
+            let said: Vec<&str> = script.lines().filter(of_itself).collect();
+            let units = by_name("systemd-networkd").unwrap().emit(&plan, switch.id).unwrap().files;
+            let unit = units.iter().find(|file| file.name.ends_with(&format!("11-{own}.network"))).unwrap();
+            assert!(unit.text.contains("# This host's own frames."), "{}", unit.text);
+            let count = |word: &str| unit.text.matches(word).count();
+            if tagging == "switch" {
+                assert!(said.iter().all(|line| line.ends_with(" untagged")), "{said:?}");
+                assert_eq!(said[0], format!("vlan add vid {} dev {own} self pvid untagged", pvids[0]));
+                assert!(unit.text.contains(&format!("PVID={}\n", pvids[0])) && count("EgressUntagged") >= 2);
+            } else {
+                assert_eq!(said, [format!("vlan add vid {}-{} dev {own} self", all[0], all[all.len() - 1])]);
+                assert_eq!((count("PVID"), count("EgressUntagged"), count("[BridgeVLAN]")), (0, 0, 1));
+            }
+        }
+    }
 }

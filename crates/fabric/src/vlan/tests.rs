@@ -114,6 +114,31 @@ fn count(topology: &str, options: &str) -> (usize, bool) {
     (plan.vlans.len(), plan.verdicts.deadlock.is_free())
 }
 
+/// More switches than pairs are packed for one by one.
+#[test]
+fn pairs_of_many_switches_share_the_vlan_of_the_lower_one() {
+    let options = "tagging = \"host\"\nrouting = \"dimension-order\"\nvlans = \"per-source\"";
+    let plan = bare("kind = \"mesh\"\nextents = [6, 11]", options);
+    assert!(plan.verdicts.are_good(), "{:?}", plan.verdicts.checks);
+    let vid_of = |low: u32, high: u32| {
+        let [there, back] = [(low, high), (high, low)]
+            .map(|(from, to)| plan.route(at(&plan, SwitchId(from)), at(&plan, SwitchId(to))).unwrap());
+        assert_eq!(there.vid, back.vid, "{low} and {high}");
+        let [x, y] = [(low % 6).abs_diff(high % 6), (low / 6).abs_diff(high / 6)];
+        for route in [&there, &back] {
+            assert_eq!(route.switch_count() as u32, x + y + 1, "{low} and {high}");
+        }
+        there.vid
+    };
+    let mut vids = std::collections::BTreeSet::new();
+    for low in 0..65 {
+        let own = vid_of(low, low + 1);
+        assert!((low + 2..66).all(|high| vid_of(low, high) == own), "{low}");
+        vids.insert(own);
+    }
+    assert_eq!(vids.len(), plan.vlans.len());
+}
+
 #[test]
 fn dimension_order_needs_a_vlan_per_line_of_its_first_dimension() {
     let dimension_order = |order: &str| format!("routing = \"dimension-order\"\ndimension_order = {order}");
