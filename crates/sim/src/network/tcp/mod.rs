@@ -178,12 +178,17 @@ impl Connections {
         Some(at)
     }
 
-    /// The first stream that is not as it was before any traffic.
+    /// The first stream that is not as it was before any traffic; or what frames carried that are gone.
     pub(super) fn leftover(&self) -> Option<String> {
+        let carried_count = self.carried.len();
         let left =
             |placed: &&Placed| !placed.stream.is_quiet() || placed.is_queued || !placed.unsent.is_empty();
-        let Placed { from, to, stream, .. } = self.streams.iter().find(left)?;
-        Some(format!("connection from NIC {} to NIC {}: {stream:?}", from.0, to.0))
+        match self.streams.iter().find(left) {
+            Some(Placed { from, to, stream, .. }) => {
+                Some(format!("connection from NIC {} to NIC {}: {stream:?}", from.0, to.0))
+            }
+            None => (carried_count > 0).then(|| format!("{carried_count} segments of no frame")),
+        }
     }
 }
 
