@@ -101,9 +101,9 @@ impl Requests {
         self.core_request(engine, id, comm)
     }
 
-    /// Starts both halves of a send-receive that its call waits for. First the send, for the receive of a long
-    /// message that has been announced copies at once, and the other side could copy ours meanwhile. The send
-    /// is given up if the receive cannot start. Gives the receive and the send.
+    /// Starts both halves of a send-receive that its call waits for. First the send, for the receive of a
+    /// long message that has been announced copies at once, and the other side could copy ours meanwhile. The
+    /// send is given up if the receive cannot start. Gives the receive and the send.
     pub(crate) fn start_both(
         &mut self,
         engine: &mut Engine,
