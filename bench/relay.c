@@ -1,8 +1,8 @@
 /* What one rank copies into memory that both share and the other copies out at the same time: one way,
  * microseconds. The ranks take turns to send, each through a ring of its own, as the library's shared memory
  * does with long packets between cores: pieces of 32 KiB, written 4 and read 8 pages side by side, rings of
- * 512 KiB, of which a quarter is given back at a time, and at the end the sender fetches the first lines that it
- * writes next. No message is sent meanwhile.
+ * 512 KiB, of which a quarter is given back at a time, and at the end the sender fetches the first lines that
+ * it writes next. No message is sent meanwhile.
  *
  *   relay   from a buffer of so many bytes into another */
 #include "bench.h"
@@ -38,7 +38,7 @@ static inline void copy(char *to, const char *from, size_t pages)
 {
     for (size_t block = 0; block < PIECE; block += pages * PAGE)
         for (size_t line = block; line < block + PAGE; line += LINE)
-            for (size_t page = 0; page < pages; page++) memcpy(to + line + page * PAGE, from + line + page * PAGE, LINE);
+            for (size_t at = line; at < line + pages * PAGE; at += PAGE) memcpy(to + at, from + at, LINE);
 }
 
 static void send(struct relay *r)

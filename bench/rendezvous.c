@@ -1,8 +1,8 @@
-/* Half a round trip of messages that their receiver has the kernel copy, and of 8 B. A buffer to send from and
- * one to receive into. Microseconds.
+/* Half a round trip of messages that their receiver has the kernel copy, and of 8 B. A buffer to send from
+ * and one to receive into. Microseconds.
  *
- * A sender with nothing else under way may send long ones another way, if it measures that as quicker. So each
- * rank has a receive under way that no message matches; what that takes, it takes of 8 B, too. */
+ * A sender with nothing else under way may send long ones another way, if it measures that as quicker. So
+ * each rank has a receive under way that no message matches; what that takes, it takes of 8 B, too. */
 #include "bench.h"
 
 #define BYTES (48 << 10)

@@ -69,7 +69,7 @@ const PAIR_BYTES: usize = 2 * SLOT_BYTES;
 const SKIPPED: usize = 0xff;
 const _: () = assert!(SKIPPED > HEADER_BYTES_MAX);
 
-/// 32 KiB: the longest packet in near lines.
+/// 32 KiB: the longest packet in near lines, and the beginning of one in bulk lines.
 const PREFETCH_LINES_MAX: u32 = 512;
 
 /// Runs up to the first length (2 KiB) stay in the near lines (64 KiB), which stay in nearer caches because

@@ -574,7 +574,8 @@ fn ports_of_access_and_native_vlans_are_understood() {
 
     let nvue = "nv set interface swp1-2 bridge domain br0 access 101\n\
         nv set interface swp3s0-1,swp5 bridge domain br0 vlan 101-103\n\
-        nv set interface swp3s0-1 bridge domain br0 untagged 102\nnv set interface swp5 bridge domain br0 untagged none\n";
+        nv set interface swp3s0-1 bridge domain br0 untagged 102\n\
+        nv set interface swp5 bridge domain br0 untagged none\n";
     let wanted = [
         ("swp1", "101 | 101 | "),
         ("swp2", "101 | 101 | "),

@@ -239,7 +239,8 @@ const BAD: &[Bad] = &[
     listed("name = \"listed\"", "name = \"two words\"", "name", "two words", "has ' ' in it"),
     listed("name = \"a\"", "name = \"\"", "host[0].name", "name = \"\"", "a name of 0 characters"),
     listed("name = \"a\"", "name = \"-a\"", "host[0].name", "-a", "begins with a sign"),
-    listed("sockets = 2", "sockets = 2\nmemory_banks = 4", "host_models.dual", "[host_models.dual]", "only together"),
+    listed("sockets = 2", "sockets = 2\nmemory_banks = 4",
+        "host_models.dual", "[host_models.dual]", "only together"),
     // Names that mean nothing.
     listed("dialect = \"dell-os6\"", "dialect = \"dell-os7\"", "switch_models.eight.dialect", "dell-os7", "is not known"),
     listed("routing = \"minimal\"", "routing = \"minimum\"", "plan.routing", "minimum", "is not known"),
@@ -283,7 +284,8 @@ const BAD: &[Bad] = &[
     nic_of_dual(
         "{ name = \"eth1\", rate_gbps = 1, device = \"tcp\", sockets = { relay_rate = [\
          { within_kib = 128, gbytes_per_s = 9 }, { within_kib = 128, gbytes_per_s = 8 }] } }",
-        "host_models.dual.nic[1].sockets.relay_rate[1].within_kib", "within_kib", "less memory than the one before",
+        "host_models.dual.nic[1].sockets.relay_rate[1].within_kib", "within_kib",
+        "less memory than the one before",
     ),
     nic_of_dual(
         "{ name = \"eth1\", rate_gbps = 1, \
@@ -301,8 +303,10 @@ const BAD: &[Bad] = &[
     listed("52:54:00:00:00:01", "53:54:00:00:00:01", "host[0].macs", "53:54", "is no address"),
     listed("[\"52:54:00:00:00:01\"]", "[\"52:54:00:00:00:01\", \"52:54:00:00:00:02\"]", "host[0].macs", "macs", "2 addresses, more than"),
     listed("first_vlan = 101", "vlan_subnet = \"10.0.0.0\"", "plan.vlan_subnet", "10.0.0.0", "is no IPv4 subnet"),
-    listed("first_vlan = 101", "vlan_subnet = \"10.0.0.0/31\"", "plan.vlan_subnet", "10.0.0.0/31", "a prefix of 31 bits"),
-    listed("first_vlan = 101", "vlan_subnet = \"0.0.0.0/0\"", "plan.vlan_subnet", "0.0.0.0/0", "a prefix of 0 bits"),
+    listed("first_vlan = 101", "vlan_subnet = \"10.0.0.0/31\"",
+        "plan.vlan_subnet", "10.0.0.0/31", "a prefix of 31 bits"),
+    listed("first_vlan = 101", "vlan_subnet = \"0.0.0.0/0\"",
+        "plan.vlan_subnet", "0.0.0.0/0", "a prefix of 0 bits"),
     listed("first_vlan = 101", "vlan_subnet = \"10.0.0.1/8\"", "plan.vlan_subnet", "10.0.0.1/8", "is not the first address"),
     listed("first_vlan = 101", "vlan_subnet = \"172.16.0.0/16\"", "plan.vlan_subnet", "172.16", "overlap"),
     // Ports and cables.
@@ -343,7 +347,10 @@ const BAD: &[Bad] = &[
         "host_models.node.nic[0].name", "enp129", "cannot be the name",
     ),
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 1024, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32 }", "switch_models.eight.router.virtual_channel_buffer_bytes", "", "no packet of 2048 bytes fits"),
-    listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 2049 }", "switch_models.eight.router.packet_min_bytes", "", "more than the longest packet, 2048 bytes"),
+    listed("vlans_max = 64",
+        "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, \
+         packet_max_bytes = 2048, packet_min_bytes = 2049 }",
+        "switch_models.eight.router.packet_min_bytes", "", "more than the longest packet, 2048 bytes"),
     listed("vlans_max = 64", "pause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "but not when it begins"),
     listed("vlans_max = 64", "pause_on_bytes = 2000\npause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "more than `pause_on_bytes`"),
     listed("vlans_max = 64", "queue_bytes = 10", "switch_models.eight.queue_bytes", "10", "out of range"),
