@@ -95,12 +95,45 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// The build.
+/// The test programs with all mutants that the compiler takes.
+pub(super) struct Built {
+    /// Those that it refuses.
+    pub(super) impossible: BTreeSet<u32>,
+    /// The repository that the programs were built in.
+    pub(super) root: PathBuf,
+    pub(super) programs: Vec<Program>,
+    /// Tests that fail without a mutant do not judge. Else they end the command.
+    pub(super) leaves_out_failing: bool,
+}
+
+impl Built {
+    /// Builds them. `impossible`: those that the compiler is known to refuse.
+    pub(super) fn make(mutants: &Mutants, mut impossible: BTreeSet<u32>) -> Result<Self> {
+        let lib = format!("crates/{}/src/lib.rs", mutants.subject.name);
+        let mut keep: BTreeSet<String> = mutants.sources.iter().map(|source| source.path.clone()).collect();
+        keep.insert(lib.clone());
+        let copy = Copy::make(&keep)?;
+        for _ in 0..BUILDS_MAX {
+            let instrumented = programs::write(mutants, &copy, &lib, &impossible)?;
+            match programs::build_all(&copy, mutants.subject)? {
+                Ok(programs) => {
+                    return Ok(Self { impossible, root: copy.root, programs, leaves_out_failing: false });
+                }
+                Err(messages) => {
+                    let blamed = blame(mutants, &instrumented, &messages)?;
+                    println!("   {} mutants are no Rust; once more without them", blamed.len());
+                    impossible.extend(blamed);
+                }
+            }
+        }
+        bail!("the crate with its mutants does not build after {BUILDS_MAX} tries")
+    }
+}
+
+/// What judges: the build, and what each test does without a mutant.
 pub(super) struct Judge {
-    impossible: BTreeSet<u32>,
+    built: Built,
     count: u32,
-    root: PathBuf,
-    programs: Vec<Program>,
     /// By mutant: its file, and its file and function.
     files: Vec<String>,
     places: Vec<Place>,
@@ -117,51 +150,31 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Builds the tests with all mutants that the compiler takes, and runs them without one. `impossible`:
-    /// those that it is known to refuse.
-    pub(super) fn build(mutants: &Mutants, mut impossible: BTreeSet<u32>, job_count: usize) -> Result<Self> {
-        let lib = format!("crates/{}/src/lib.rs", mutants.subject.name);
-        let mut keep: BTreeSet<String> = mutants.sources.iter().map(|source| source.path.clone()).collect();
-        keep.insert(lib.clone());
-        let copy = Copy::make(&keep)?;
-        for _ in 0..BUILDS_MAX {
-            let instrumented = programs::write(mutants, &copy, &lib, &impossible)?;
-            match programs::build_all(&copy, mutants.subject)? {
-                Ok(programs) => {
-                    let tests = trace::trace_all(&copy.root, &programs, job_count)?;
-                    let mut reached_by = vec![Vec::new(); mutants.count() as usize];
-                    for (test, known) in tests.iter().enumerate() {
-                        for &number in known.reached.iter().filter(|&&number| number < mutants.count()) {
-                            reached_by[number as usize].push(test as u32);
-                        }
-                    }
-                    return Ok(Self {
-                        impossible,
-                        count: mutants.count(),
-                        root: copy.root,
-                        programs,
-                        files: mutants.inner_files(),
-                        places: mutants.places(),
-                        tests,
-                        reached_by,
-                        passed: Mutex::new(BTreeMap::new()),
-                        experience: Experience::default(),
-                        cpus: Places { free: Mutex::new(job_count), is_free: Condvar::new() },
-                        cpu_ms: AtomicU64::new(0),
-                    });
-                }
-                Err(messages) => {
-                    let blamed = blame(mutants, &instrumented, &messages)?;
-                    println!("   {} mutants are no Rust; once more without them", blamed.len());
-                    impossible.extend(blamed);
-                }
+    /// Runs the tests without a mutant.
+    pub(super) fn begin(mutants: &Mutants, built: Built, job_count: usize) -> Result<Self> {
+        let tests = trace::trace_all(&built, job_count)?;
+        let mut reached_by = vec![Vec::new(); mutants.count() as usize];
+        for (test, known) in tests.iter().enumerate() {
+            for &number in known.reached.iter().filter(|&&number| number < mutants.count()) {
+                reached_by[number as usize].push(test as u32);
             }
         }
-        bail!("the crate with its mutants does not build after {BUILDS_MAX} tries")
+        Ok(Self {
+            built,
+            count: mutants.count(),
+            files: mutants.inner_files(),
+            places: mutants.places(),
+            tests,
+            reached_by,
+            passed: Mutex::new(BTreeMap::new()),
+            experience: Experience::default(),
+            cpus: Places { free: Mutex::new(job_count), is_free: Condvar::new() },
+            cpu_ms: AtomicU64::new(0),
+        })
     }
 
     pub(super) fn is_possible(&self, number: u32) -> bool {
-        !self.impossible.contains(&number)
+        !self.built.impossible.contains(&number)
     }
 
     /// Whether any test comes by.
@@ -170,7 +183,7 @@ impl Judge {
     }
 
     pub(super) fn possible_count(&self) -> usize {
-        self.count as usize - self.impossible.len()
+        self.count as usize - self.built.impossible.len()
     }
 
     /// CPU time that all verdicts took.
@@ -255,7 +268,7 @@ impl Judge {
         let cpu_limit = cpu * CPU_SLOWER_MAX + CPU_SLACK;
         let names: Vec<&str> = known().map(|test| test.name.as_str()).collect();
         let program = self.tests[tests[0] as usize].program;
-        let mut command = self.programs[program].command(&self.root, &names, cpu_limit);
+        let mut command = self.built.programs[program].command(&self.built.root, &names, cpu_limit);
         let limit = took * SLOWER_MAX + SLACK;
         command.env(CHOSEN, number.to_string());
         let mut place = Some(self.cpus.take());
@@ -270,7 +283,7 @@ impl Judge {
                 self.experience.note(test, self.places[number as usize], has_found);
             }
         }
-        Ok(failed.map(|name| name.unwrap_or(self.programs[program].run.name).to_owned()))
+        Ok(failed.map(|name| name.unwrap_or(self.built.programs[program].run.name).to_owned()))
     }
 }
 

@@ -16,6 +16,7 @@ mod blame;
 mod copy;
 mod judge;
 mod order;
+mod pack;
 mod programs;
 mod record;
 mod sites;
@@ -31,8 +32,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::paths;
-use judge::{Judge, Verdict};
+use judge::{Built, Judge, Verdict};
 use order::Place;
+use pack::Pack;
 use record::{Record, Word};
 use sites::{Kind, Site};
 
@@ -65,6 +67,13 @@ pub(crate) struct Options {
     /// How many are judged at the same time; 0: one for each CPU.
     #[arg(long, default_value_t = 0)]
     jobs: usize,
+    /// Build only, and copy the test programs to this folder: to judge on a machine without a compiler.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "packed")]
+    pack: Option<PathBuf>,
+    /// Judge with the programs in this folder. Files that tests read by the path at which they were built
+    /// must be there: `programs.json` names it.
+    #[arg(long, value_name = "FOLDER")]
+    packed: Option<PathBuf>,
 }
 
 impl Options {
@@ -196,8 +205,9 @@ pub(super) struct Mutants {
 }
 
 impl Mutants {
+    /// Those in the sources that git knows.
     fn find(subject: &'static Subject) -> Result<Self> {
-        let prefix = format!("crates/{}/src/", subject.name);
+        let prefix = prefix_of(subject);
         let mut files = copy::tracked(&prefix)?;
         files.retain(|file| {
             let inner = &file[prefix.len()..];
@@ -207,6 +217,12 @@ impl Mutants {
             let is_left_out = subject.left_out.iter().any(|path| inner.starts_with(path));
             inner.ends_with(".rs") && !is_test && is_wanted && !is_left_out
         });
+        Self::find_in(subject, files)
+    }
+
+    /// Those in these files.
+    fn find_in(subject: &'static Subject, files: Vec<String>) -> Result<Self> {
+        let prefix = prefix_of(subject);
         let mut all = Self { subject, sources: Vec::new(), names: Vec::new() };
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for path in files {
@@ -273,6 +289,11 @@ impl Mutants {
     }
 }
 
+/// Where a crate's sources begin.
+fn prefix_of(subject: &Subject) -> String {
+    format!("crates/{}/src/", subject.name)
+}
+
 /// Where a crate's verdicts are kept.
 fn list_of(subject: &Subject) -> PathBuf {
     paths::root().join("conformance/mutants").join(subject.name)
@@ -291,7 +312,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let names: Vec<&str> = SUBJECTS.iter().map(|subject| subject.name).collect();
     let subject = subject
         .with_context(|| format!("no mutants of `{}`, but of {}", options.subject, names.join(", ")))?;
-    let mutants = Mutants::find(subject)?;
+    let pack = options.packed.as_deref().map(|folder| Pack::read(folder, subject)).transpose()?;
+    let mutants = match &pack {
+        Some(pack) => Mutants::find_in(subject, pack.files())?,
+        None => Mutants::find(subject)?,
+    };
     let mut record = Record::read(list_of(subject))?;
     let known: BTreeSet<&str> = mutants.names.iter().map(String::as_str).collect();
     let gone = record.keep(|name| known.contains(name));
@@ -324,7 +349,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if chosen.is_empty() {
         println!("   every mutant that is asked for has a verdict");
     } else {
-        judge_all(&mutants, &chosen, &mut record, options)?;
+        let invalid = (0..mutants.count()).filter(|&number| {
+            !options.fresh
+                && record.get(mutants.name(number)).is_some_and(|entry| entry.word == Word::Invalid)
+        });
+        let (built, commit) = match pack {
+            Some(pack) => pack.open(&mutants)?,
+            None => (Built::make(&mutants, invalid.collect())?, commit()),
+        };
+        if let Some(folder) = &options.pack {
+            return pack::write(folder, &mutants, &built, &commit);
+        }
+        judge_all(&mutants, &chosen, &mut record, (built, commit), options)?;
     }
     record.write()?;
     close(&mutants, &record)
@@ -338,13 +374,15 @@ fn is_due(record: &Record, name: &str, options: &Options) -> bool {
         })
 }
 
-/// Builds the crate with its mutants and judges these in turn, for as long as there is time.
-fn judge_all(mutants: &Mutants, chosen: &[u32], record: &mut Record, options: &Options) -> Result<()> {
-    let invalid = (0..mutants.count()).filter(|&number| {
-        !options.fresh && record.get(mutants.name(number)).is_some_and(|entry| entry.word == Word::Invalid)
-    });
-    let judge = Judge::build(mutants, invalid.collect(), options.job_count())?;
-    let commit = commit();
+/// Judges these in turn with what was built of a commit, for as long as there is time.
+fn judge_all(
+    mutants: &Mutants,
+    chosen: &[u32],
+    record: &mut Record,
+    (built, commit): (Built, String),
+    options: &Options,
+) -> Result<()> {
+    let judge = Judge::begin(mutants, built, options.job_count())?;
     for number in (0..mutants.count()).filter(|&number| !judge.is_possible(number)) {
         let name = mutants.name(number);
         if record.get(name).is_none_or(|entry| entry.word != Word::Invalid) {
