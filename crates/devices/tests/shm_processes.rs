@@ -10,26 +10,27 @@ use std::time::{Duration, Instant};
 
 const RAIL: Rail = Rail(0);
 
-fn attach(source: &Source, rank: u32, size: u32) -> Shm {
-    Shm::attach(source, &ShmConfig::new(rank, (0..size).map(ProcessId).collect())).unwrap()
+fn attach(source: &Source, rank: u32, size: u32, cpus_count: u32) -> Shm {
+    let config = ShmConfig::new(rank, (0..size).map(ProcessId).collect());
+    Shm::attach(source, &ShmConfig { cpus_count, ..config }).unwrap()
 }
 
-/// Rank 0 here, the others as processes that play `role`. The caller keeps the source until they have
-/// attached.
-fn start(role: &str, size: u32) -> (Source, Shm, Vec<Child>) {
+/// Rank 0 here, the others as processes that play `role`, on so many CPUs as far as they know. The caller
+/// keeps the source until they have attached.
+fn start(role: &str, size: u32, cpus_count: u32) -> (Source, Shm, Vec<Child>) {
     let source = Source::create().unwrap();
     let address = source.address().unwrap();
     let children = (1..size)
         .map(|rank| {
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "role", "--nocapture"])
-                .env("AYATORI_TEST_ROLE", format!("{role} {rank} {size} {address}"))
+                .env("AYATORI_TEST_ROLE", format!("{role} {rank} {size} {cpus_count} {address}"))
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap()
         })
         .collect();
-    let device = attach(&source, 0, size);
+    let device = attach(&source, 0, size, cpus_count);
     (source, device, children)
 }
 
@@ -37,8 +38,8 @@ fn start(role: &str, size: u32) -> (Source, Shm, Vec<Child>) {
 fn role() {
     let Ok(words) = std::env::var("AYATORI_TEST_ROLE") else { return };
     let words: Vec<&str> = words.split(' ').collect();
-    let (rank, size) = (words[1].parse().unwrap(), words[2].parse().unwrap());
-    let device = attach(&Source::Address(words[3].into()), rank, size);
+    let [rank, size, cpus_count] = [1, 2, 3].map(|at| words[at].parse().unwrap());
+    let device = attach(&Source::Address(words[4].into()), rank, size, cpus_count);
     match words[0] {
         "echo" => echo(device),
         "serve" => serve(device),
@@ -53,13 +54,15 @@ fn role() {
     }
 }
 
-/// The next event, waiting as a runtime would.
+/// The next event, waiting as a runtime would. Fronts of long packets are let pass: the packets come whole.
 fn next(device: &mut Shm) -> Event {
     let started = Instant::now();
     let mut wait = device.policy().start();
     loop {
-        if let Some(event) = device.poll() {
-            return event;
+        match device.poll() {
+            Some(Event::Front(..)) => continue,
+            Some(event) => return event,
+            None => {}
         }
         match wait.step() {
             WaitStep::Spin => {}
@@ -119,13 +122,21 @@ fn serve(mut device: Shm) {
     receive(&mut device);
 }
 
+/// With fewer CPUs than ranks, and with one for each: then packets of 16,000 B come piece by piece.
 #[test]
 fn what_is_sent_comes_back_from_another_process() {
-    let (_source, mut device, mut children) = start("echo", 3);
+    for (size, cpus_count) in [(3, 1), (2, 2)] {
+        what_is_sent_comes_back(size, cpus_count);
+    }
+}
+
+fn what_is_sent_comes_back(size: u32, cpus_count: u32) {
+    let (_source, mut device, mut children) = start("echo", size, cpus_count);
     let mut lengths: Vec<usize> = (0..200).collect();
-    lengths.extend([1000, 4096, 10_000, 16_000]);
+    lengths.extend([1000, 4096, 10_000]);
+    lengths.extend([16_000; 20]);
     for length in lengths {
-        for to in [ProcessId(1), ProcessId(2)] {
+        for to in (1..size).map(ProcessId) {
             let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
             send(&mut device, to, &[42], &bytes);
             let (from, answer) = receive(&mut device);
@@ -133,7 +144,7 @@ fn what_is_sent_comes_back_from_another_process() {
             assert_eq!(answer, [&[42], &bytes[..]].concat(), "length {length}");
         }
     }
-    for child in 1..3 {
+    for child in 1..size {
         device.send(RAIL, ProcessId(child), &[], NO_PAYLOAD).unwrap();
     }
     for child in &mut children {
@@ -143,7 +154,7 @@ fn what_is_sent_comes_back_from_another_process() {
 
 #[test]
 fn memory_of_another_process_is_read_and_written_in_one_copy() {
-    let (_source, mut device, mut children) = start("serve", 2);
+    let (_source, mut device, mut children) = start("serve", 2, 1);
     let (_, key) = receive(&mut device);
     let word = |at: usize| u64::from_ne_bytes(key[at..at + 8].try_into().unwrap());
     let key = RemoteKey { words: [word(0), word(8)] };
@@ -169,7 +180,7 @@ fn memory_of_another_process_is_read_and_written_in_one_copy() {
 
 #[test]
 fn a_killed_peer_is_reported_to_sleepers() {
-    let (_source, mut device, mut children) = start("sleep", 4);
+    let (_source, mut device, mut children) = start("sleep", 4, 1);
     for _ in 1..4 {
         receive(&mut device); // each says that it is up
     }
@@ -183,7 +194,7 @@ fn a_killed_peer_is_reported_to_sleepers() {
 
 #[test]
 fn a_peer_that_said_goodbye_is_not_reported() {
-    let (_source, mut device, mut children) = start("echo", 3);
+    let (_source, mut device, mut children) = start("echo", 3, 1);
     device.send(RAIL, ProcessId(1), &[], NO_PAYLOAD).unwrap();
     children[0].wait().unwrap();
     let started = Instant::now();
