@@ -128,7 +128,8 @@ fn names_of(root: &Path, program: &Program) -> Result<BTreeSet<String>> {
 }
 
 fn trace(root: &Path, (number, program): (usize, &Program), name: &str, index: usize) -> Result<Test> {
-    let trace = root.with_extension(format!("trace-{index}"));
+    // Other crates may be judged in the same repository at the same time.
+    let trace = std::env::temp_dir().join(format!("ayatori-trace-{}-{index}", std::process::id()));
     let _ = fs::remove_file(&trace);
     let mut command = program.command(root, &[name], TEST_LIMIT);
     let outcome = process::capture(command.env(TRACE, &trace), TEST_LIMIT)?;
