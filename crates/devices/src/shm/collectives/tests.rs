@@ -134,9 +134,12 @@ fn long_broadcast_reaches_ranks_without_kernel_copy() {
 
 #[test]
 fn blocks_go_where_they_belong() {
+    const LENGTHS: [usize; 8] = [0, 1, 8, 100, 1024, 5000, 70_001, 150_000];
     for n in SIZES {
+        // An all-to-all of 33 ranks and 150,000 B moves 163 MB, and shows no more than one of 8.
+        let lengths = if n > 8 { &LENGTHS[..6] } else { &LENGTHS };
         run(n, n % 2 == 0, |rank, collectives| {
-            for (salt, len) in [0, 1, 8, 100, 1024, 5000, 70_001, 150_000].into_iter().enumerate() {
+            for (salt, &len) in lengths.iter().enumerate() {
                 let total = len * n as usize;
                 let root = salt as u32 % n;
                 let mut mine = block(rank, len, salt);
