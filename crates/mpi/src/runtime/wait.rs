@@ -66,20 +66,24 @@ pub(crate) fn wait_alone(process: &mut Process, id: RequestId, waits: Waits) -> 
 pub(crate) fn wait(mut process: Guard, posted: Posted) -> Result<Completion, Fault> {
     match posted {
         Posted::Done(completion) => Ok(completion),
-        Posted::Pending(id) if !process.is_shared() => {
-            let mut asleep = None;
-            loop {
-                let take = |core: &mut ayatori_core::Process| core.take_or_give_up(id);
-                if let Some(completion) = process.engine().wait_alone(&mut asleep, take)? {
-                    return Ok(completion);
-                }
-                why::answer(&mut process, Waits::Request(id), asleep);
-            }
-        }
+        Posted::Pending(id) if !process.is_shared() => take_alone(&mut process, id, Waits::Request(id)),
         Posted::Pending(id) => {
             drop(process);
             wait_until(Waits::Request(id), |process| Ok(process.engine().core.take_or_give_up(id)?))
         }
+    }
+}
+
+/// Waits until a request of the core is over, and takes it, while no other thread calls.
+#[inline]
+fn take_alone(process: &mut Process, id: RequestId, waits: Waits) -> Result<Completion, Fault> {
+    let mut asleep = None;
+    loop {
+        let take = |core: &mut ayatori_core::Process| core.take_or_give_up(id);
+        if let Some(completion) = process.engine().wait_alone(&mut asleep, take)? {
+            return Ok(completion);
+        }
+        why::answer(process, waits, asleep);
     }
 }
 
@@ -218,13 +222,16 @@ impl Started {
 
 /// Waits for a receive and a send; the receive's completion, with either's error.
 pub(crate) fn finish_both(process: Guard, receive: Started, send: Started) -> Result<Completion, Fault> {
-    drop(process);
-    let end = |started| match started {
-        Started::Over(completion) => Ok(completion),
-        Started::Core(id) => wait_until(Waits::Both(receive.into(), send.into()), |process| {
-            Ok(process.engine().core.take_or_give_up(id)?)
-        }),
-        Started::Remote(request) => {
+    let waits = Waits::Both(receive.into(), send.into());
+    // While no other thread calls, the lock is kept: a call that ends with work under way wakes the helper.
+    let mut alone = (!process.is_shared()).then_some(process);
+    let mut end = |started| match (started, &mut alone) {
+        (Started::Over(completion), _) => Ok(completion),
+        (Started::Core(id), Some(process)) => take_alone(process, id, waits),
+        (Started::Core(id), None) => {
+            wait_until(waits, |process| Ok(process.engine().core.take_or_give_up(id)?))
+        }
+        (Started::Remote(request), _) => {
             wait_until(Waits::Remote(request), |process| process.take_remote(request))
         }
     };
