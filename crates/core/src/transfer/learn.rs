@@ -14,8 +14,6 @@ use crate::time::Duration;
 
 /// Messages of a look.
 const LOOK_COUNT: u32 = 4;
-/// A first message that takes so many times as long as the held way ends the look.
-const FAR_FACTOR: u32 = 4;
 /// Messages between two looks: at first and after a change, and at most.
 const PAUSE_MIN: u32 = 4;
 const PAUSE_MAX: u32 = 31 * LOOK_COUNT;
@@ -134,10 +132,6 @@ impl Class {
             return;
         }
         if is_other && core::mem::take(&mut self.leaves_out) {
-            let held_ns = self.median_ns(self.held);
-            if held_ns.is_some_and(|held_ns| ns / FAR_FACTOR >= held_ns) {
-                self.compare(ns);
-            }
             return;
         }
         self.times[way][self.times_count[way] as usize % TIMES_COUNT] = ns;
@@ -228,17 +222,6 @@ mod tests {
             let got = run(&mut learner, 1_000, 1 << 16, |_, way| ns(way, stream, get));
             assert!(got > 0 && got <= most, "{got} of 1000 by get");
         }
-    }
-
-    #[test]
-    fn a_way_that_takes_far_longer_costs_one_message_a_look() {
-        let mut learner = Learner::default();
-        let got = run(&mut learner, 1_000, 1 << 22, |_, way| ns(way, 440, 2_500));
-        assert!(got < 24, "{got} of 1000 by get");
-        let got = run(&mut learner, 2_000, 1 << 22, |_, way| ns(way, 440, 2_500));
-        assert!((7..=8).contains(&got), "{got} of 2000 by get");
-        let got = run(&mut learner, 300, 1 << 22, |_, way| ns(way, 440, 400));
-        assert!(got > 30, "{got} of 300 by get, which is quicker now");
     }
 
     #[test]
