@@ -445,11 +445,14 @@ fn a_rank_that_was_killed_is_named_though_another_gave_up_since() {
     let [first, second] = ["0", "1"].map(|rank| pid_of(rank).expect("it runs"));
     // Meanwhile the launcher notices nothing, and then both ends at once.
     signal(&child, rustix::process::Signal::STOP);
+    let is_over = |pid: i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+    };
     let _ = Command::new("kill").args(["-9", &second.to_string()]).status();
+    // A process that was killed ends when it has its next turn on a CPU.
+    wait_until("rank 1 is dead", || is_over(second));
     std::fs::write(folder.path().join("go"), "").expect("a file");
-    wait_until("rank 0 has given up", || {
-        std::fs::read_to_string(format!("/proc/{first}/stat")).is_ok_and(|stat| stat.contains(") Z "))
-    });
+    wait_until("rank 0 has given up", || is_over(first));
     signal(&child, rustix::process::Signal::CONT);
     let output = wait(child);
     let said = stderr(&output);
