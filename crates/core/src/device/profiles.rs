@@ -179,7 +179,7 @@ mod tests {
             assert_eq!([rail.ordered, rail.reliable, rail.may_break], [true, true, false]);
             assert_eq!((rail.packet_bytes_max, rail.inline_bytes), (100_000 + SHORT_HEADER_BYTES, 64));
             assert_eq!((rail.long_packet_bytes_max, rail.queue_bytes), (0, 0));
-            assert_eq!(rail.transfer_bytes_max, 1 << 20);
+            assert_eq!(rail.transfer_bytes_max, 4 << 20);
             (rail.eager_bytes_max, rail.transfer_bytes_min, rail.streams_awaited, rail.eager_learnt_bytes)
         };
         assert_eq!(of(true, true), (8 << 10, 0, false, [0; 2]));
