@@ -56,8 +56,10 @@ use super::sleepers::{COMPLETED, RESTING, WATCHING, parker, set_parker, tell_res
 const TICK: Duration = Duration::from_micros(500);
 const TICK_MAX: Duration = Duration::from_millis(4);
 const BUSY_PARTS: u32 = 8;
-/// After this many ticks in a row with calls, or in one, it is idle: the next call that leaves work wakes it.
+/// After this many ticks in a row with calls it is idle: the next call that leaves work wakes it.
 const BUSY_TICKS: u32 = 50;
+/// After this many in the same call, too.
+const LASTING_TICKS: u32 = 4;
 /// Interval of checking for calls while calls leave nothing but links behind. A shorter one finds no link
 /// with work (an acknowledgement waits for 2 ms), and each check costs a program that uses the core some 20
 /// µs.
@@ -164,7 +166,7 @@ fn run() {
     let gate = state::gate();
     // The call that started the thread may have left nothing but links behind.
     idle_on(SIGNAL.seen());
-    let (mut calls, mut busy_ticks) = (gate.calls(), 0);
+    let (mut calls, mut busy_ticks, mut lasting_ticks) = (gate.calls(), 0, 0);
     // How long calls have kept coming.
     let mut busy = Duration::ZERO;
     while !IS_STOPPING.load(Ordering::SeqCst) {
@@ -179,14 +181,15 @@ fn run() {
             continue;
         }
         // Calls keep coming, or one waits by itself.
+        lasting_ticks = if calls == before { lasting_ticks + 1 } else { 0 };
         (busy, busy_ticks) = (busy + tick, busy_ticks + 1);
-        if busy_ticks == BUSY_TICKS {
+        if busy_ticks == BUSY_TICKS || lasting_ticks == LASTING_TICKS {
             let began = Instant::now();
             idle();
             if began.elapsed() > TICK_MAX {
                 busy = Duration::ZERO;
             }
-            (busy_ticks, calls) = (0, gate.calls());
+            (busy_ticks, lasting_ticks, calls) = (0, 0, gate.calls());
         }
     }
 }
