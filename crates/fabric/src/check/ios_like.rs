@@ -110,9 +110,7 @@ pub(super) fn read(text: &str, pause_default: Option<bool>) -> Result<Observed, 
             // A setting of the whole switch.
             ["flowcontrol"] => pause_default = Some(true),
             ["no", "flowcontrol"] => pause_default = Some(false),
-            ["bridge" | "mac", rest @ ..] if rest.contains(&"aging-time") => {
-                observed.aging_time_s = rest.last().and_then(|seconds| seconds.parse().ok());
-            }
+            ["bridge" | "mac", ..] => aging(&mut observed, &words),
             _ => {}
         }
     }
@@ -123,6 +121,20 @@ pub(super) fn read(text: &str, pause_default: Option<bool>) -> Result<Observed, 
         observed.interfaces.insert(name, section.finish(tag_native, pause_default));
     }
     Ok(observed)
+}
+
+/// The aging time. That of one VLAN counts where addresses are forgotten earlier there.
+fn aging(observed: &mut Observed, words: &[&str]) {
+    match words {
+        ["bridge", "aging-time", seconds] | ["mac", "address-table", "aging-time", seconds] => {
+            observed.aging_time_s = seconds.parse().ok();
+        }
+        ["mac", "address-table", "aging-time", seconds, "vlan", _] => {
+            let all = [observed.aging_time_s, seconds.parse().ok()].into_iter().flatten();
+            observed.aging_time_s = all.filter(|&seconds| seconds != 0).min().or(observed.aging_time_s);
+        }
+        _ => {}
+    }
 }
 
 /// Commands of an interface also start with these words; anything else ends up ignored either way.

@@ -10,9 +10,6 @@ use super::observed::{InterfaceName, Observed};
 
 /// Compares every collected table with where the plan has the hosts.
 pub(super) fn compare(plan: &Plan, observed: &BTreeMap<String, Observed>, differences: &mut Vec<Difference>) {
-    if observed.values().all(|state| state.table.is_none()) {
-        return;
-    }
     let hosts = hosts(plan, observed, differences);
     for switch in &plan.switches {
         let Some(table) = observed.get(&switch.name).and_then(|state| state.table.as_ref()) else { continue };

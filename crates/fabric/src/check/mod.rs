@@ -12,6 +12,8 @@ mod comware;
 mod counters;
 mod difference;
 mod edgeswitch;
+#[cfg(test)]
+mod emitted_tests;
 mod file;
 mod ios_like;
 mod junos;
@@ -22,6 +24,8 @@ mod nvue;
 mod observed;
 mod os10;
 mod plan_json;
+#[cfg(test)]
+mod reading_tests;
 mod routeros;
 #[cfg(test)]
 mod running_tests;

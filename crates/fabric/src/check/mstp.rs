@@ -9,10 +9,18 @@ use super::observed::{InterfaceName, ObservedMstp, same_port};
 pub(super) fn read(text: &str) -> Option<ObservedMstp> {
     let mut found = ObservedMstp::default();
     let mut at = None;
+    let mut is_region = false;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('"')).collect();
         if let ["interface", name @ ..] = words.as_slice() {
             at = Some(interface_name(&name.concat()));
+        }
+        match words.as_slice() {
+            ["spanning-tree", "mst", "configuration"] => is_region = true,
+            // VLANs and interfaces have names, too.
+            ["exit" | "!" | "end"] | ["vlan" | "interface", ..] => is_region = false,
+            ["name", _] if !is_region => continue,
+            _ => {}
         }
         // Junos, and ArubaOS-S, whose interfaces stand in the line.
         let own = match words.as_slice() {

@@ -1,6 +1,7 @@
 //! A folder of systemd-networkd's files, as it lies under `/etc/systemd/network`: the state of the switch
 //! after its next start. `bridge` and `ip` show the current state.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::plan::{SwitchPlan, VlanId, VlanSet};
@@ -22,6 +23,7 @@ pub(super) fn read(folder: &Path, switch: &SwitchPlan) -> Result<Observed, ReadE
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
     let mut observed = Observed { knows_lags: true, ..Observed::default() };
+    let mut seen = BTreeSet::new();
     for file in files {
         let kind = file.extension().map(|kind| kind.to_string_lossy().into_owned()).unwrap_or_default();
         if !["network", "netdev", "link"].contains(&kind.as_str()) {
@@ -29,6 +31,13 @@ pub(super) fn read(folder: &Path, switch: &SwitchPlan) -> Result<Observed, ReadE
         }
         let Some((file, text)) = load(file)? else { continue };
         let sections = sections(&text);
+        let key = if kind == "link" { "OriginalName" } else { "Name" };
+        if let Some(name) = value(&sections, "Match", key)
+            && !seen.insert((kind.clone(), name.to_owned()))
+        {
+            // Of several files for an interface networkd and udev take the first.
+            continue;
+        }
         let done = match kind.as_str() {
             "network" => network(&mut observed, &sections, switch),
             "netdev" => netdev(&mut observed, &sections),

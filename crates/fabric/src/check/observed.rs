@@ -53,18 +53,16 @@ impl Observed {
         vlans.iter().for_each(|vlan| known.insert(vlan));
     }
 
-    /// Takes values over that only another source of the same switch has.
+    /// Takes over what `ip -j -d link show` has of a bridge.
     pub(super) fn add(&mut self, other: Observed) {
         self.knows_lags |= other.knows_lags;
         self.aging_time_s = self.aging_time_s.or(other.aging_time_s);
         self.without_spanning_tree = self.without_spanning_tree.take().or(other.without_spanning_tree);
-        self.mstp = self.mstp.take().or(other.mstp);
         self.faults.extend(other.faults);
         for (name, found) in other.interfaces {
             let interface = self.interfaces.entry(name).or_default();
             interface.lag = interface.lag.or(found.lag);
             interface.is_shut |= found.is_shut;
-            interface.pause = interface.pause.or(found.pause);
         }
     }
 
