@@ -191,6 +191,26 @@ mod tests {
     }
 
     #[test]
+    fn the_far_port_of_a_cable_is_that_of_its_place_in_the_link() {
+        let mut plan = two_switches_and_four_hosts();
+        plan.links[0].ends[1].ports = vec![5, 6];
+        let far = |switch: usize, port| other_port(&plan, LinkId(0), &plan.switches[switch], port);
+        assert_eq!([far(0, 7), far(0, 8), far(1, 5), far(1, 6)], [Some(5), Some(6), Some(7), Some(8)]);
+        assert_eq!([far(0, 5), far(1, 7), far(0, 1)], [None; 3]);
+    }
+
+    #[test]
+    fn a_long_name_may_have_been_cut_and_a_short_one_not() {
+        let planned = "switch-in-rack-17";
+        for heard in ["switch-in-rack-17", "SWITCH-IN-RACK-17.example.com", "switch-in-ra"] {
+            assert!(same_system(planned, heard), "{heard}");
+        }
+        for heard in ["switch-in-r", "switch", "switch-in-rack-18", "switch-in-rack-171"] {
+            assert!(!same_system(planned, heard), "{heard}");
+        }
+    }
+
+    #[test]
     fn cables_as_planned_are_no_difference() {
         let links = "1/g7   RIGHT.example.com    1/g7               120\n\
             1/g8   right                1/g8               99\n";

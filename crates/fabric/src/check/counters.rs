@@ -222,6 +222,57 @@ mod tests {
         }
     }
 
+    /// A load is named where it is both so much and so many times more or less than planned.
+    #[test]
+    fn small_differences_of_shares_are_none() {
+        let plan = two_switches_and_four_hosts();
+        let is_named = |measured_share: f64, planned_share: f64, is_known: bool| {
+            let (from, to) = (SwitchId(0), SwitchId(1));
+            let load =
+                MeasuredLoad { link: LinkId(0), from, to, sent_bytes: 1, measured_share, planned_share };
+            !compare_loads(&plan, &[load], is_known).is_empty()
+        };
+        // The last of each is at its limit.
+        for (measured, planned) in [(0.3, 0.3), (0.31, 0.25), (0.25, 0.31), (0.75, 0.5), (0.5, 0.75)] {
+            assert!(
+                !is_named(measured, planned, true),
+                "{measured} of {planned}: less than half as much again"
+            );
+        }
+        for (measured, planned) in [(0.011, 0.001), (0.001, 0.011), (0.04, 0.02)] {
+            assert!(!is_named(measured, planned, true), "{measured} of {planned}: too little to matter");
+        }
+        for (measured, planned) in [(0.05, 0.02), (0.02, 0.05), (0.76, 0.5), (0.4, 0.7)] {
+            assert!(is_named(measured, planned, true), "{measured} of {planned}");
+            assert!(
+                !is_named(measured, planned, false),
+                "{measured} of {planned}, of which nothing is known"
+            );
+        }
+        // Where nothing is planned a little is.
+        assert!(!is_named(0.01, 0.0, false) && is_named(0.011, 0.0, false));
+    }
+
+    #[test]
+    fn each_direction_of_each_link_has_its_own_share() {
+        let mut plan = two_switches_and_four_hosts();
+        let mut second = plan.links[0].clone();
+        second.id = LinkId(1);
+        second.ends.iter_mut().for_each(|end| (end.ports, end.lag) = (vec![6], None));
+        plan.links.push(second);
+        let counted = |seven: u64, six: u64| SentBytes::from([("1/g7".into(), seven), ("1/g6".into(), six)]);
+        let sent = BTreeMap::from([("left".into(), counted(10, 20)), ("right".into(), counted(30, 40))]);
+        let shares = |planned: &[u64], sent: &BTreeMap<String, SentBytes>| -> Vec<(f64, f64)> {
+            let loads = measured_loads(&plan, planned, sent);
+            loads.iter().map(|load| (load.measured_share, load.planned_share)).collect()
+        };
+        assert_eq!(shares(&[4, 3, 2, 1], &sent), [(0.1, 0.4), (0.3, 0.3), (0.2, 0.2), (0.4, 0.1)]);
+        // What is planned of no channel is nothing, and nothing has no shares.
+        let idle = BTreeMap::from([("left".into(), counted(0, 0))]);
+        assert_eq!(shares(&[5], &idle), [(0.0, 1.0), (0.0, 0.0)]);
+        assert_eq!(shares(&[], &idle), [(0.0, 0.0); 2]);
+    }
+
     #[test]
     fn loads_that_are_not_as_planned_are_named() {
         let plan = two_switches_and_four_hosts();

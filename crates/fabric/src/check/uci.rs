@@ -97,3 +97,15 @@ fn sections(text: &str) -> Vec<Section> {
     }
     sections
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_keeps_its_blanks() {
+        let found = sections("config device 'x'\n\toption note 'link to right'\n\tlist ports \"a b\"\n");
+        assert_eq!(found[0].option("note"), Some("link to right"));
+        assert_eq!((found[0].kind.as_str(), found[0].list("ports")), ("device", &["a b".to_owned()][..]));
+    }
+}
