@@ -34,6 +34,8 @@ mod cables;
 mod change;
 mod error;
 mod hosts;
+#[cfg(test)]
+mod keys_tests;
 mod machine;
 mod models;
 mod options;
