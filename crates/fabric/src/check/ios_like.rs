@@ -167,6 +167,7 @@ impl Section {
             ["switchport", "access", "vlan", vlan] => self.access = Some(vlan_id(vlan)?),
             ["switchport", "trunk", "native", "vlan", "tag"] => self.native_tagged = Some(true),
             ["no", "switchport", "trunk", "native", "vlan", "tag"] => self.native_tagged = Some(false),
+            ["no", "switchport", "trunk", "native", "vlan"] => self.native = None,
             ["switchport", "trunk", "native", "vlan", vlan] => self.native = Some(vlan_id(vlan)?),
             ["switchport", "trunk", "allowed", "vlan", rest @ ..] => self.trunk_list(rest)?,
             ["switchport", "general", "pvid", vlan] => self.general_pvid = Some(vlan_id(vlan)?),

@@ -39,6 +39,9 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
                     untagged.is_own.remove(&interface_name(&name));
                 }
             }
+            ["nv", "unset", "interface", names, "qos", "link-pause", ..] => {
+                expanded(names).iter().for_each(|name| interface(&mut observed, name).pause = Some(false));
+            }
             ["nv", "set", "interface", names, rest @ ..] => {
                 for name in expanded(names) {
                     if let ["bridge", "domain", _, more @ ..] = rest {

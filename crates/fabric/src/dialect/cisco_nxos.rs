@@ -50,7 +50,8 @@ impl Words for CiscoNxos {
 
     fn native(vlan: Option<VlanId>, _members: &VlanSet) -> Vec<String> {
         // The switch also tags native VLANs unless this line forbids it (see `vlan dot1q tag native` above).
-        let Some(vlan) = vlan else { return Vec::new() };
+        // Without one it is VLAN 1 again, which no trunk allows, also where an earlier plan had forbidden it.
+        let Some(vlan) = vlan else { return vec!["no switchport trunk native vlan".into()] };
         vec![format!("switchport trunk native vlan {vlan}"), "no switchport trunk native vlan tag".into()]
     }
 

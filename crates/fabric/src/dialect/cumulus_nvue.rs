@@ -114,6 +114,8 @@ fn write_ports(out: &mut String, plan: &Plan, switch: &SwitchPlan, mtu_bytes: Op
         }
         if plan.pause {
             line(out, format_args!("nv set interface {} qos link-pause profile {PAUSE_PROFILE}", port.name));
+        } else {
+            line(out, format_args!("nv unset interface {} qos link-pause", port.name));
         }
         if let Some(mtu_bytes) = mtu_bytes {
             line(out, format_args!("nv set interface {} link mtu {mtu_bytes}", port.name));

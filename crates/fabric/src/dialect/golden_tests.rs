@@ -57,7 +57,7 @@ pub(crate) fn mstp_example(dialect: &dyn Dialect) -> Plan {
     plan
 }
 
-fn compare(folder: &Path, config: &[ConfigFile]) {
+pub(super) fn compare(folder: &Path, config: &[ConfigFile]) {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     for file in config {
         let path = folder.join(&file.name);
@@ -75,7 +75,7 @@ fn compare(folder: &Path, config: &[ConfigFile]) {
     }
 }
 
-fn golden_folder(name: &str) -> PathBuf {
+pub(super) fn golden_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 

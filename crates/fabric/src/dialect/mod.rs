@@ -23,6 +23,8 @@ mod junos_els;
 mod linux_bridge;
 mod mstp;
 mod openwrt;
+#[cfg(test)]
+mod other_tests;
 mod routeros;
 mod sonic;
 mod systemd_networkd;
