@@ -57,7 +57,7 @@ pub(crate) fn mstp_example(dialect: &dyn Dialect) -> Plan {
     plan
 }
 
-pub(super) fn compare(folder: &Path, config: &[ConfigFile]) {
+pub(crate) fn compare(folder: &Path, config: &[ConfigFile]) {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     for file in config {
         let path = folder.join(&file.name);
@@ -75,7 +75,7 @@ pub(super) fn compare(folder: &Path, config: &[ConfigFile]) {
     }
 }
 
-pub(super) fn golden_folder(name: &str) -> PathBuf {
+pub(crate) fn golden_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 

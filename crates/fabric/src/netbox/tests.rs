@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Inventory, Names, Wanted, export, import};
 use crate::description::Machine;
+use crate::dialect::golden_tests::{compare, golden_folder};
 use crate::plan::Plan;
 use crate::vlan::plan;
 
@@ -281,4 +282,193 @@ fn wrong_inventories_get_one_line() {
         let said = imported(&files).expect_err(expected);
         assert!(said.contains(expected) && said.lines().count() == 1, "{said}\nexpected: {expected}");
     }
+}
+
+/// Bonds, a LAG, ports of two rates, and rails; and hosts that are bridges themselves.
+#[test]
+fn golden_tables_are_what_was_reviewed() {
+    let mixed = r#"
+        name = "mixed"
+        [switch_models.sw]
+        ports = 6
+        rate_gbps = 1
+        fast_ports = { first = 5, last = 6, rate_gbps = 10 }
+        dialect = "linux-bridge"
+        [host_models.bonded]
+        nics_as = "bond"
+        nic = [{ name = "eth0", rate_gbps = 1 }, { name = "eth1", rate_gbps = 1 }]
+        [host_models.railed]
+        nic = [{ name = "eth0", rate_gbps = 1 }, { name = "eth1", rate_gbps = 1 }]
+        [topology]
+        switch_model = "sw"
+        [[switch]]
+        name = "left"
+        [[switch]]
+        name = "right"
+        [[host]]
+        name = "a"
+        model = "bonded"
+        macs = ["52:54:00:00:00:01"]
+        [[host]]
+        name = "b"
+        model = "railed"
+        [[cable]]
+        from = "left:5-6"
+        to = "right:5-6"
+        [[cable]]
+        from = "a:eth0"
+        to = "left:1"
+        [[cable]]
+        from = "a:eth1"
+        to = "left:2"
+        [[cable]]
+        from = "b:eth0"
+        to = "left:3"
+        [[cable]]
+        from = "b:eth1"
+        to = "right:3"
+    "#;
+    let mixed = Machine::parse("mixed.toml", mixed).unwrap_or_else(|error| panic!("{error}"));
+    for (name, machine) in [("mixed", mixed), ("three", machine("three-hosts-no-switch.toml"))] {
+        let files = export(&machine, &plan(&machine).unwrap(), NAMES);
+        compare(&golden_folder(&format!("netbox-{name}")), &files);
+        assert!(files.iter().all(|file| !file.executable));
+    }
+}
+
+/// Interfaces and cables of devices in short: `(device, name, more keys)`, `[device name, device name]`.
+fn inventory(ports: &[(&str, &str, &str)], wires: &[[&str; 2]]) -> Vec<(String, String)> {
+    let device = |name: &str| {
+        let (role, model) = if name.starts_with('s') { ("switch", "X") } else { ("host", "N") };
+        let model = if name.ends_with('y') { "Y" } else { model };
+        format!(
+            r#"{{"name": "{name}", "role": {{"name": "{role}"}}, "device_type": {{"model": "{model}"}}, "platform": null}}"#
+        )
+    };
+    let names: BTreeSet<&str> = ports.iter().map(|(device, ..)| *device).collect();
+    let devices: Vec<String> = names.into_iter().map(device).collect();
+    let ports: Vec<String> = ports
+        .iter()
+        .filter(|(_, name, _)| !name.is_empty())
+        .map(|(device, name, more)| {
+            let kind = if name.starts_with("xe") { "10gbase-x-sfpp" } else { "1000base-t" };
+            port(device, name, kind, more)
+        })
+        .collect();
+    let end = |text: &str| {
+        let (device, name) = text.split_once(' ').unwrap();
+        let object = format!(r#"{{"device": {{"name": "{device}"}}, "name": "{name}"}}"#);
+        format!(r#"[{{"object_type": "dcim.interface", "object": {object}}}]"#)
+    };
+    let wire =
+        |[a, b]: &[&str; 2]| format!(r#"{{"a_terminations": {}, "b_terminations": {}}}"#, end(a), end(b));
+    let wires: Vec<String> = wires.iter().map(wire).collect();
+    let list = |all: Vec<String>| format!("[{}]", all.join(", "));
+    files(&list(devices), &list(ports), &list(wires))
+}
+
+const LAG: &str = r#", "lag": {"name": "lag1"}"#;
+
+/// Two switches with four ports each, two of them in a LAG, and a host.
+fn two_switches() -> Vec<(&'static str, &'static str, &'static str)> {
+    let mut ports = vec![("a", "eth0", "")];
+    for switch in ["s0", "s1"] {
+        ports.extend([(switch, "p1", ""), (switch, "p2", LAG), (switch, "p3", LAG), (switch, "p4", "")]);
+    }
+    ports
+}
+
+#[test]
+fn a_lag_is_one_cable_however_its_cables_are_listed() {
+    for wires in [
+        [["a eth0", "s0 p1"], ["s0 p2", "s1 p2"], ["s0 p3", "s1 p3"], ["s0 p4", "s1 p4"]],
+        [["s0 p3", "s1 p3"], ["s1 p2", "s0 p2"], ["s1 p4", "s0 p4"], ["s0 p1", "a eth0"]],
+    ] {
+        let (text, _) = imported(&inventory(&two_switches(), &wires)).unwrap();
+        let machine = Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let mut counts: Vec<u32> = machine
+            .graph
+            .links()
+            .map(|(_, link)| link.spec.cable_count)
+            .take(machine.switch_link_count())
+            .collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [1, 2], "{text}");
+    }
+    let said = |wires: &[[&str; 2]], change: (&str, &str, &'static str)| {
+        let mut ports = two_switches();
+        for port in ports.iter_mut().filter(|port| (port.0, port.1) == (change.0, change.1)) {
+            port.2 = change.2;
+        }
+        imported(&inventory(&ports, wires)).unwrap_err()
+    };
+    let crossed = [["a eth0", "s0 p1"], ["s0 p2", "s1 p3"], ["s0 p3", "s1 p2"]];
+    assert!(said(&crossed, ("", "", "")).contains("takes ports in a row, cabled in the same order"));
+    let with_gap = [["a eth0", "s0 p1"], ["s0 p2", "s1 p2"], ["s0 p4", "s1 p4"]];
+    let one_end = said(&with_gap, ("s0", "p4", LAG));
+    assert!(one_end.contains("cable s0 p4 - s1 p4 is in a LAG at one end only"), "{one_end}");
+    let other_end = said(&with_gap, ("s1", "p4", LAG));
+    assert!(other_end.contains("in a LAG at one end only"), "{other_end}");
+}
+
+#[test]
+fn models_that_differ_have_names_of_their_own() {
+    let ports = [
+        ("s0", "p1", ""),
+        ("s0", "p2", ""),
+        ("s0", "p9", ""),
+        ("s1", "p1", ""),
+        ("s1", "p2", ""),
+        ("s1", "p9", ""),
+        ("s2", "p1", ""),
+        ("s2", "p2", ""),
+        ("s3", "p1", ""),
+        ("s3", "p2", ""),
+        ("s3", "p3", ""),
+        ("sy", "p1", ""),
+        ("sy", "p2", ""),
+        ("sy", "p9", ""),
+        ("a", "eth0", LAG),
+        ("b", "eth0", ""),
+        ("lone", "eth0", ""),
+    ];
+    let wires = [
+        ["a eth0", "s0 p1"],
+        ["s0 p2", "s1 p1"],
+        ["s1 p2", "s2 p1"],
+        ["s2 p2", "s3 p1"],
+        ["s3 p2", "sy p1"],
+        ["sy p2", "b eth0"],
+    ];
+    let (text, left_out) = imported(&inventory(&ports, &wires)).unwrap();
+    assert_eq!(left_out, ["lone: no cable leads to another of these devices"]);
+    let machine = Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let names: Vec<&str> = machine.switch_models.iter().map(|model| model.name.as_str()).collect();
+    assert_eq!(names, ["X", "X-2", "X-3", "Y"]);
+    let of_switch: Vec<&str> =
+        machine.graph.switches().map(|switch| machine.switch_model(switch).name.as_str()).collect();
+    assert_eq!(of_switch, ["X", "X", "X-2", "X-3", "Y"]);
+    // One NIC is no bond, whatever NetBox calls it a part of.
+    assert!(machine.host_models.iter().all(|model| model.nics_as == crate::description::NicsAs::Rails));
+    assert_eq!(machine.hosts.len(), 2);
+}
+
+#[test]
+fn what_a_machine_file_cannot_say_is_refused() {
+    let said =
+        |ports: &[(&str, &str, &str)], wires: &[[&str; 2]]| imported(&inventory(ports, wires)).unwrap_err();
+    let host = [("a", "eth0", ""), ("s0", "p1", "")];
+    let wire = [["a eth0", "s0 p1"]];
+    let empty = said(&[&host[..], &[("s1", "", "")]].concat(), &wire);
+    assert!(empty.contains("switch s1 has no interfaces"), "{empty}");
+    let rows = [("s0", "xe1", ""), ("s0", "p2", ""), ("s0", "p3", ""), ("s0", "xe2", "")];
+    let mixed = said(&[&host[..], &rows].concat(), &wire);
+    assert!(mixed.contains("s0: ports of other rates than the most are not one range"), "{mixed}");
+    let two = [("a", "eth0", LAG), ("a", "eth1", ""), ("s0", "p1", ""), ("s0", "p2", "")];
+    let half = said(&two, &[["a eth0", "s0 p1"], ["a eth1", "s0 p2"]]);
+    assert!(half.contains("host a: its NICs are in a LAG with each other or in none"), "{half}");
+    let unknown = inventory(&host, &wire);
+    let unknown: Vec<(String, String)> =
+        unknown.into_iter().map(|(name, text)| (name, text.replace("1000base-t", "virtual-ish"))).collect();
+    assert!(imported(&unknown).unwrap_err().contains("does not say its rate"));
 }
