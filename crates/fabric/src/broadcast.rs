@@ -267,6 +267,65 @@ mod tests {
         }
     }
 
+    /// Each host asks on the VLANs that it sends on, and the question follows their trees.
+    #[test]
+    fn turns_of_arp_are_those_of_questions_followed_singly() {
+        let mut with_cycle = 0;
+        for (topology, options) in [
+            ("kind = \"torus\"\nextents = [4, 4]", ""),
+            ("kind = \"complete\"\nswitches = 5", ""),
+            ("kind = \"ring\"\nswitches = 6", "routing = \"minimal\""),
+            ("kind = \"ring\"\nswitches = 6", "tagging = \"host\""),
+            ("kind = \"torus\"\nextents = [3, 3]", "tagging = \"host\""),
+            ("kind = \"mesh\"\nextents = [3, 3]", "tagging = \"host\"\nvlans = \"per-source\""),
+        ] {
+            let plan = planned(topology, options);
+            let mut taken = BTreeSet::new();
+            let mut all = Dependencies::new(2 * plan.links.len(), 1);
+            for (from, to) in plan.attachments().flat_map(|from| plan.attachments().map(move |to| (from, to)))
+            {
+                let Some(vlan) = plan.choice.vlan_index(from, to) else { continue };
+                for (channel, held) in followed(&plan, vlan, from.switch) {
+                    if let Some(held) = held.filter(|&held| taken.insert((held, channel))) {
+                        let lane = |channel| Lane { channel: ChannelId(channel), vc: 0 };
+                        all.add(lane(held), lane(channel));
+                    }
+                }
+            }
+            let found = turns(&plan);
+            assert_eq!(found.arp_dependency_count, taken.len(), "{topology} {options}");
+            assert_eq!(found.arp_cycle.is_empty(), all.is_free(), "{topology} {options}");
+            with_cycle += usize::from(!found.arp_cycle.is_empty());
+        }
+        assert!(with_cycle > 0, "nothing is shown of a cycle");
+    }
+
+    #[test]
+    fn priming_is_as_slow_as_the_slowest_link_asks_for() {
+        // One VLAN: what a link carries comes at once.
+        let one = planned("kind = \"mesh\"\nextents = [3]", "routing = \"spanning-tree\"");
+        let load = priming_load(&one);
+        // From the far side of a link come the frames of two switches with two hosts each.
+        assert_eq!((load.link_frames_max, load.at_once_frames_max, load.gap_ms), (4, 4, 10));
+        let several = planned("kind = \"complete\"\nswitches = 5", "");
+        let load = priming_load(&several);
+        assert_eq!(load.at_once_frames_max, load.link_frames_max.min(10));
+        // 10 hosts' frames of 88 bytes with preamble and gap at 1 Mbit/s are 7.04 ms, and twice that is waited.
+        let mut slow = several.clone();
+        slow.links[3].rate_bits_per_s = 1_000_000;
+        assert_eq!(priming_load(&slow).gap_ms, 15);
+        slow.links[3].rate_bits_per_s = 1;
+        assert_eq!(priming_load(&slow).gap_ms, 60_000);
+        let mut named = planned("kind = \"complete\"\nswitches = 5", "tagging = \"host\"");
+        assert!(!has_static_neighbours(&named));
+        for own in named.hosts.iter_mut().flat_map(|host| &mut host.attachments) {
+            own.mac = crate::plan::MacAddr::parse("52:54:00:00:00:01");
+        }
+        assert!(has_static_neighbours(&named));
+        named.tagging = Tagging::Switch;
+        assert!(!has_static_neighbours(&named));
+    }
+
     #[test]
     fn with_switch_tagging_arp_takes_no_turn_that_closes_a_cycle() {
         for topology in ["kind = \"mesh\"\nextents = [4, 4]", "kind = \"complete\"\nswitches = 6"] {

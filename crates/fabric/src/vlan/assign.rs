@@ -334,7 +334,7 @@ fn interface_names(machine: &Machine, host: HostId, nics: &[PortNumber]) -> (Str
 /// for 101).
 fn vlan_subnets(machine: &Machine, vids: &[VlanId], attachment_count: u64) -> Vec<Subnet> {
     let base = machine.options.vlan_subnet;
-    let last = vids.last().map_or(0, |vid| u64::from(vid.get()));
+    let last = vids.iter().max().map_or(0, |vid| u64::from(vid.get()));
     let by_number = split(base, last + 1, attachment_count);
     if !by_number.is_empty() {
         return vids.iter().map(|vid| by_number[usize::from(vid.get())]).collect();
@@ -346,7 +346,7 @@ fn vlan_subnets(machine: &Machine, vids: &[VlanId], attachment_count: u64) -> Ve
 
 /// Parts of a subnet, each with room for so many hosts; of 256 addresses at least, where they fit.
 /// Empty if they do not.
-fn split(base: Subnet, part_count: u64, host_count: u64) -> Vec<Subnet> {
+pub(super) fn split(base: Subnet, part_count: u64, host_count: u64) -> Vec<Subnet> {
     // Network and broadcast addresses are taken.
     let needed_bits = 64 - (host_count + 1).leading_zeros();
     let base_bits = 32 - u32::from(base.prefix_bits);

@@ -34,6 +34,8 @@
 //! VLANs are taken together, and a cycle is shown with a route for each of its steps.
 
 mod assign;
+#[cfg(test)]
+mod assign_tests;
 mod balance;
 mod choose;
 mod continued;
