@@ -310,7 +310,7 @@ mod tests {
         let several = planned("kind = \"complete\"\nswitches = 5", "");
         let load = priming_load(&several);
         assert_eq!(load.at_once_frames_max, load.link_frames_max.min(10));
-        // 10 hosts' frames of 88 bytes with preamble and gap at 1 Mbit/s are 7.04 ms, and twice that is waited.
+        // 10 hosts' frames of 88 bytes with preamble and gap at 1 Mbit/s are 7.04 ms; the gap is twice that.
         let mut slow = several.clone();
         slow.links[3].rate_bits_per_s = 1_000_000;
         assert_eq!(priming_load(&slow).gap_ms, 15);

@@ -124,7 +124,10 @@ fn checks_say_what_holds_and_what_does_not() {
     }
     assert_eq!(said(&planned(RING, "", ""), "reach").1, "is not there");
     assert_eq!(said(&planned(RING, "", ""), "mstp").1, "is not there");
-    // The number of a VLAN is in its subnet where there is room.
+}
+
+#[test]
+fn the_number_of_a_vlan_is_in_its_subnet_where_there_is_room() {
     let plan = planned(RING, "", "");
     for vlan in &plan.vlans {
         assert_eq!(vlan.subnet.to_string(), format!("10.0.{}.0/24", vlan.vid));

@@ -180,3 +180,61 @@ impl Ord for Nearest {
         other.distance.total_cmp(&self.distance).then(other.item.cmp(&self.item))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::Machine;
+
+    fn network(text: &str) -> Network {
+        // Links of generators take the last ports.
+        let rate_gbps = if text.contains("kind") { 1 } else { 3 };
+        let text = format!(
+            "name = \"b\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n\
+             fast_ports = {{ first = 9, last = 16, rate_gbps = {rate_gbps} }}\n[host_models.h]\n\
+             nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{text}\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 2\n"
+        );
+        Network::of(&Machine::parse("b.toml", &text).unwrap_or_else(|error| panic!("{error}")), &[])
+    }
+
+    /// Networks of which the best routes are known.
+    #[test]
+    fn the_bound_is_what_the_best_routes_put_on_the_busiest_link() {
+        let two = |ports: &[u32]| {
+            let cables =
+                ports.iter().map(|port| format!("[[cable]]\nfrom = \"l:{port}\"\nto = \"r:{port}\"\n"));
+            network(&format!(
+                "[[switch]]\nname = \"l\"\n[[switch]]\nname = \"r\"\n{}",
+                cables.collect::<String>()
+            ))
+        };
+        let cases = [
+            // Four flows in each direction.
+            (two(&[5]), 4.0),
+            (two(&[5, 6]), 2.0),
+            // One of the four over 1 Gbit/s, three over 3: as busy for their rates.
+            (two(&[5, 9]), 1.0),
+            (network("kind = \"complete\"\nswitches = 5"), 4.0),
+            // 2 x 4 hosts on either side of the middle.
+            (network("kind = \"mesh\"\nextents = [4]"), 16.0),
+            // Both ways round: a switch's four flows to the far side halve.
+            (network("kind = \"ring\"\nswitches = 4"), 8.0),
+        ];
+        for (index, (network, flows)) in cases.into_iter().enumerate() {
+            let found = search(&network, u64::MAX) * 1e9;
+            assert!(found <= flows && found > 0.99 * flows, "{index}: {found} of {flows}");
+            assert!((found - search(&network, u64::MAX) * 1e9).abs() == 0.0, "the same again");
+        }
+    }
+
+    #[test]
+    fn bounds_are_whole_numbers_where_links_are_as_fast() {
+        assert_eq!([whole(3.2), whole(3.000_000_1), whole(2.999_999_999), whole(0.0)], [4, 3, 3, 0]);
+        let even = network("kind = \"ring\"\nswitches = 4");
+        assert_eq!(least_flows(&even, 7.2e-9, 1_000_000_000), 8.0);
+        let text = "[[switch]]\nname = \"l\"\n[[switch]]\nname = \"r\"\n[[cable]]\nfrom = \"l:5\"\nto = \"r:5\"\n\
+            [[cable]]\nfrom = \"l:9\"\nto = \"r:9\"";
+        assert!((least_flows(&network(text), 0.9e-9, 3_000_000_000) - 2.7).abs() < 1e-9);
+    }
+}

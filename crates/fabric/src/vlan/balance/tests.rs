@@ -96,7 +96,8 @@ fn negotiated_turns_are_free_of_deadlock_and_no_worse() {
     let [quick, full] = ["", "search = \"full\""].map(|options| planned(topology, 2, options));
     println!("{:.3} quick, {:.3} full", ratio(&quick), ratio(&full));
     assert!(full.verdicts.are_good(), "{:?}", full.verdicts.checks);
-    assert!(ratio(&full) <= ratio(&quick));
+    // The quick search alone has 1.67.
+    assert!(ratio(&full) < ratio(&quick) - 0.3 && ratio(&full) < 7.0 / 6.0 + 1e-9, "{:.3}", ratio(&full));
 }
 
 #[test]

@@ -173,3 +173,181 @@ fn better_place(
     let target = behind.map_or(near[0].0, |rank| rank + 1);
     Some(if target > mine { target - 1 } else { target })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::description::Machine;
+
+    fn network(topology: &str) -> Network {
+        let text = format!(
+            "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
+        );
+        Network::of(&Machine::parse("t.toml", &text).unwrap(), &[])
+    }
+
+    const TOPOLOGIES: [&str; 3] = [
+        "kind = \"mesh\"\nextents = [3, 3]",
+        "kind = \"torus\"\nextents = [4, 3]",
+        "kind = \"complete\"\nswitches = 5",
+    ];
+
+    /// All pairs of channels of which one can follow the other.
+    fn pairs(network: &Network) -> Vec<(usize, usize)> {
+        let after = |held: usize| network.arc_range(network.arc(held).to).map(move |wanted| (held, wanted));
+        (0..network.arc_count()).flat_map(after).collect()
+    }
+
+    /// The weight of what goes against an order.
+    fn against(network: &Network, order: &Order<'_>, weights: &[f64], ranks: &[u32]) -> f64 {
+        let is_against = |&(held, wanted): &(usize, usize)| ranks[held] >= ranks[wanted];
+        let weight = |(held, wanted): (usize, usize)| weights[order.index(held as u32, wanted as u32)];
+        pairs(network).into_iter().filter(is_against).map(weight).sum()
+    }
+
+    fn assert_is_order(ranks: &[u32]) {
+        let all: BTreeSet<u32> = ranks.iter().copied().collect();
+        assert!(all.len() == ranks.len() && all.iter().max() == Some(&(ranks.len() as u32 - 1)), "{ranks:?}");
+    }
+
+    /// A channel at another place, the others in their order.
+    fn moved(ranks: &[u32], channel: usize, target: usize) -> Vec<u32> {
+        let mut places: Vec<usize> = (0..ranks.len()).collect();
+        places.sort_by_key(|&place| ranks[place]);
+        places.retain(|&place| place != channel);
+        places.insert(target, channel);
+        let mut changed = vec![0; ranks.len()];
+        places.iter().enumerate().for_each(|(rank, &place)| changed[place] = rank as u32);
+        changed
+    }
+
+    #[test]
+    fn a_better_place_is_the_best_of_all_and_sifting_finds_it() {
+        let mut random = Random::new(5);
+        for topology in TOPOLOGIES {
+            let network = network(topology);
+            let mut order = Order::new(&network, true, false);
+            let count = network.arc_count();
+            for round in 0..6 {
+                let weights: Vec<f64> = (0..order.dependency_count_max())
+                    .map(|_| if random.index(3) == 0 { 0.0 } else { random.index(9) as f64 })
+                    .collect();
+                let keys: Vec<f64> = (0..count).map(|_| random.index(1000) as f64).collect();
+                let ranks = ranked(count, &keys);
+                assert_is_order(&ranks);
+                assert!(
+                    pairs(&network)
+                        .iter()
+                        .all(|&(a, b)| keys[a] == keys[b] || (keys[a] < keys[b]) == (ranks[a] < ranks[b]))
+                );
+                let cost = |ranks: &[u32]| against(&network, &order, &weights, ranks);
+                for channel in (0..count).step_by(3) {
+                    let least = (0..count)
+                        .map(|target| cost(&moved(&ranks, channel, target)))
+                        .fold(f64::MAX, f64::min);
+                    let found = better_place(&network, &order, &weights, &ranks, channel);
+                    let here = found.map_or(cost(&ranks), |target| cost(&moved(&ranks, channel, target)));
+                    assert!(here <= least + 1e-6, "{topology}: channel {channel}: {here} of {least}");
+                    assert!(found.is_none() || here < cost(&ranks));
+                }
+                let before = cost(&ranks);
+                order.set_ranks(ranks);
+                let after = sifted(&network, &order, &weights, false, &mut random);
+                assert_is_order(&after);
+                let now = against(&network, &order, &weights, &after);
+                assert!(now < before, "{topology} {round}: {now} of {before}");
+                // No channel has a better place any more: there were fewer sweeps than are allowed.
+                assert!(
+                    (0..count)
+                        .all(|channel| better_place(&network, &order, &weights, &after, channel).is_none())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_mirrored_order_is_the_same_from_both_ends() {
+        let mut random = Random::new(6);
+        for topology in TOPOLOGIES {
+            let network = network(topology);
+            let mut order = Order::new(&network, true, false);
+            let count = network.arc_count() as u32;
+            let is_mirrored = |order: &Order<'_>, ranks: &[u32]| {
+                (0..ranks.len()).all(|place| ranks[place] + ranks[order.reverse[place] as usize] == count - 1)
+            };
+            for _ in 0..6 {
+                let keys: Vec<f64> = (0..count).map(|_| random.index(1000) as f64).collect();
+                let ranks = mirrored(&order, &keys);
+                assert_is_order(&ranks);
+                assert!(is_mirrored(&order, &ranks));
+                // Two channels that are in order by their keys, and back, are in order.
+                let back = |place: usize| order.reverse[place] as usize;
+                for (a, b) in pairs(&network) {
+                    if keys[a] < keys[b] && keys[back(b)] < keys[back(a)] {
+                        assert!(ranks[a] < ranks[b], "{topology}");
+                    }
+                }
+                // Weights of routes there and back.
+                let mut weights = vec![0.0; order.dependency_count_max()];
+                for (held, wanted) in pairs(&network) {
+                    let weight = random.index(9) as f64;
+                    weights[order.index(held as u32, wanted as u32)] += weight;
+                    weights[order.index(back(wanted) as u32, back(held) as u32)] += weight;
+                }
+                let before = against(&network, &order, &weights, &ranks);
+                order.set_ranks(ranks);
+                let after = sifted(&network, &order, &weights, true, &mut random);
+                assert_is_order(&after);
+                assert!(is_mirrored(&order, &after), "{topology}");
+                assert!(against(&network, &order, &weights, &after) <= before, "{topology}");
+            }
+        }
+    }
+
+    /// The kept turns go forwards, and lead from every switch to every other one: settling finds routes.
+    #[test]
+    fn an_escape_leads_from_everywhere_to_everywhere() {
+        for topology in TOPOLOGIES {
+            let network = network(topology);
+            for (seed, is_mirrored) in (0..12).flat_map(|seed| [(seed, false), (seed, true)]) {
+                let order = Order::new(&network, true, false);
+                let (ranks, kept) = escape(&network, &order, true, is_mirrored, &mut Random::new(seed));
+                assert_is_order(&ranks);
+                let is_kept =
+                    |held: usize, wanted: usize| kept[order.index(held as u32, wanted as u32)] > 0.0;
+                let all = pairs(&network);
+                assert!(
+                    all.iter().all(|&(held, wanted)| !is_kept(held, wanted) || ranks[held] < ranks[wanted])
+                );
+                // Turns of a tree: no more than its channels allow, and none back.
+                let channels: BTreeSet<usize> =
+                    all.iter().filter(|&&(a, b)| is_kept(a, b)).flat_map(|&(a, b)| [a, b]).collect();
+                assert!(channels.len() <= 2 * (network.switch_count() - 1), "{topology} {seed}");
+                assert!(all.iter().all(|&(a, b)| !is_kept(a, b) || order.reverse[a] as usize != b));
+                for source in network.sources() {
+                    let mut reached = BTreeSet::from([source]);
+                    let first: Vec<usize> =
+                        network.arc_range(source).filter(|place| channels.contains(place)).collect();
+                    let mut queue = first;
+                    let mut seen: BTreeSet<usize> = queue.iter().copied().collect();
+                    while let Some(held) = queue.pop() {
+                        reached.insert(network.arc(held).to);
+                        for wanted in network.arc_range(network.arc(held).to) {
+                            if is_kept(held, wanted) && seen.insert(wanted) {
+                                queue.push(wanted);
+                            }
+                        }
+                    }
+                    assert_eq!(reached.len(), network.switch_count(), "{topology} {seed} from {source}");
+                }
+                let (any, none) = escape(&network, &order, false, is_mirrored, &mut Random::new(seed));
+                assert_is_order(&any);
+                assert!(none.iter().all(|&weight| weight == 0.0));
+            }
+        }
+    }
+}
