@@ -73,6 +73,17 @@ pub(crate) fn compare(folder: &Path, config: &[ConfigFile]) {
             file.text
         );
     }
+    let mut written: Vec<PathBuf> = config.iter().map(|file| folder.join(&file.name)).collect();
+    let mut reviewed = files_below(folder);
+    written.sort();
+    reviewed.sort();
+    assert_eq!(written, reviewed, "a file is missing, or too many");
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 pub(crate) fn golden_folder(name: &str) -> PathBuf {

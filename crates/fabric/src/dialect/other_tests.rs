@@ -210,3 +210,39 @@ fn a_switch_without_lags_has_no_words_about_them() {
         }
     }
 }
+
+/// What a port is not in is taken off it by name, where a make does not take a whole list at once.
+#[test]
+fn a_vlan_that_a_port_is_not_in_is_taken_off() {
+    let aruba = by_name("aruba-os-s").unwrap();
+    let mut plan = example(aruba, None);
+    plan.switches[0].lags[0].membership.tagged = set(&[101]);
+    let text = aruba.emit(&plan, SwitchId(0)).unwrap().files.remove(0).text;
+    assert!(text.contains("vlan 102\n   no tagged Trk1\n   no untagged Trk1\n   tagged 1,2\n"), "{text}");
+    // Up to the last VLAN there is.
+    let linux = by_name("linux-bridge").unwrap();
+    let mut plan = example(linux, None);
+    plan.switches[0].lags[0].membership.tagged = set(&[2, 4093]);
+    let text = linux.emit(&plan, SwitchId(0)).unwrap().files.remove(0).text;
+    for range in ["1", "3-4092", "4094"] {
+        assert!(text.contains(&format!("vlan del vid {range} dev bond1\n")), "{range}: {text}");
+    }
+}
+
+#[test]
+fn frames_a_little_longer_are_as_long_as_the_least_a_switch_takes() {
+    for (dialect, least) in [("comware", 1536), ("huawei-vrp", 1536)] {
+        let mut plan = example(by_name(dialect).unwrap(), None);
+        let mut said = |mtu_bytes: u32| {
+            plan.mtu_bytes = mtu_bytes;
+            let text = by_name(dialect).unwrap().emit(&plan, SwitchId(0)).unwrap().files.remove(0).text;
+            text.lines().find_map(|line| line.trim().strip_prefix("jumboframe enable ").map(str::to_owned))
+        };
+        assert_eq!(said(1500), None);
+        // 22 bytes around the payload: addresses, tag, type and checksum.
+        assert_eq!(
+            [said(1501), said(1514), said(1515)],
+            [least, least, 1537].map(|bytes| Some(bytes.to_string()))
+        );
+    }
+}
