@@ -87,6 +87,7 @@ const SPOILT: &[Spoilt] = &[
     ("dell-os6", "\nno spanning-tree\n", "\nno spanning-tree\nspanning-tree\n", "left: spanning tree is on: it blocks"),
     ("cisco-nxos", "\nno spanning-tree vlan 101-102\n", "\nno spanning-tree vlan 101-102\nspanning-tree vlan 101\n", "left: spanning tree is on in VLAN 101: it blocks"),
     ("cisco-ios", "aging-time 100000\n", "aging-time 100000\nmac address-table aging-time 300 vlan 101\n", "left: addresses age after 300 s"),
+    ("cisco-ios", "aging-time 100000\n", "aging-time 300\nmac address-table aging-time 0 vlan 101\n", "left: addresses age after 300 s"),
     ("cisco-ios", "aging-time 100000\n", "aging-time 300\nmac address-table aging-time 900 vlan 101\n", "left: addresses age after 300 s"),
 ];
 

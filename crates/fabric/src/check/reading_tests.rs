@@ -157,7 +157,7 @@ fn the_first_of_networkds_files_for_an_interface_counts() {
     assert!(found.iter().any(|line| line.starts_with("left swp1: lacks VLAN 101-102")), "{found:?}");
     let flow = "[Match]\nOriginalName=swp1\n[Link]\nRxFlowControl=no\nTxFlowControl=no\n";
     assert_eq!(said("90-old.link", flow).unwrap(), Vec::<String>::new());
-    assert_eq!(said("40-old.link.bak", flow).unwrap(), Vec::<String>::new());
+    assert_eq!(said("90-old.link.bak", flow).unwrap(), Vec::<String>::new());
     let found = said("05-old.link", flow).unwrap();
     assert_eq!(found, ["left swp1: pause (802.3x) is off: full buffers drop frames"]);
     let wrong = said("50-x.network", "[Match]\nName=swp3\n[BridgeVLAN]\nVLAN=5000\n");

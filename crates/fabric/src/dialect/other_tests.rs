@@ -230,7 +230,7 @@ fn a_vlan_that_a_port_is_not_in_is_taken_off() {
 }
 
 #[test]
-fn frames_a_little_longer_are_as_long_as_the_least_a_switch_takes() {
+fn frames_a_little_longer_are_the_least_a_switch_takes() {
     for (dialect, least) in [("comware", 1536), ("huawei-vrp", 1536)] {
         let mut plan = example(by_name(dialect).unwrap(), None);
         let mut said = |mtu_bytes: u32| {
