@@ -18,9 +18,10 @@
 //! calls come: an idle helper then sets a timer (`LINKS_TICK`), and goes on if no call has come when it
 //! expires. Ticking instead would cost a ping-pong 3 to 4 %; the timer costs about 1 %.
 //!
-//! A tick takes 25 µs of a virtual machine's CPU, and the ranks that wait for each other pay for each other's:
-//! at one each millisecond windows of 64 KiB both ways lost a seventh. So ticks become rarer the longer calls
-//! have kept coming, and a helper that takes over late does so after a small part of that time ([`interval`]).
+//! A tick takes 25 µs of a virtual machine's CPU, and the ranks that wait for each other pay for each
+//! other's: at one each millisecond windows of 64 KiB both ways lost a seventh. So ticks become rarer the
+//! longer calls have kept coming, and a helper that takes over late does so after a small part of that time
+//! ([`interval`]).
 //!
 //! While *watching* it makes progress until there is none to make, arms the device, releases the process and
 //! sleeps where an arrival wakes it. The first call that comes sends it back to ticking. A program that only
