@@ -89,8 +89,9 @@ pub(super) struct Slot {
     tried_count: usize,
     pub(super) epoch: u32,
     pub(super) state: State,
-    /// When it was first wanted, or broke.
+    /// When it was first wanted.
     since: Instant,
+    /// Its user knows, or has closed it: it stays so, for a rail that was up is reported by its user.
     is_reported_down: bool,
     failures_count: u32,
     refusals_count: u32,
@@ -199,13 +200,10 @@ impl Peer {
             for slot in &mut self.slots {
                 slot.since = at;
                 slot.failures_count = 0;
-                if matches!(slot.state, State::Waiting(later) if later > at) {
-                    slot.state = State::Waiting(at);
-                }
             }
         }
         for slot in self.slots.iter_mut().filter(|slot| slot.failures_count == 0 && !slot.was_up) {
-            if matches!(slot.state, State::Waiting(later) if later > at) && slot.tried_count == 0 {
+            if matches!(slot.state, State::Waiting(later) if later > at) {
                 slot.state = State::Waiting(at);
                 slot.since = at;
             }
@@ -317,7 +315,6 @@ impl Peer {
         this.state = State::Up(partner);
         this.epoch = epoch;
         this.was_up = true;
-        this.is_reported_down = false;
         (this.tried_count, this.failures_count, this.refusals_count) = (0, 0, 0);
         this.rail
     }
@@ -327,7 +324,6 @@ impl Peer {
         let Some(slot) = self.slots.iter_mut().find(|slot| slot.rail == rail) else { return };
         if matches!(slot.state, State::Up(_)) && slot.epoch == epoch {
             slot.state = State::Waiting(if is_lower { now } else { now + COURTESY });
-            slot.since = now;
             slot.is_reported_down = true;
         }
     }
@@ -341,14 +337,14 @@ impl Peer {
         partner_of: impl Fn(u64) -> Option<(u8, bool)>,
     ) -> Admission {
         let (to, from) = (claim.to_interface, claim.from_interface);
-        let refuse = |verdict, epoch| Admission { verdict, slot: 0, epoch, abandoned: None };
+        let duplicate = |epoch| Admission { verdict: Verdict::Duplicate, epoch, ..Admission::BUSY };
         if self.is_over {
-            return refuse(Verdict::Busy, 0);
+            return Admission::BUSY;
         }
         let ours = || self.slots.iter().enumerate().filter(move |(_, slot)| slot.interface == to);
         if let Some((place, slot)) = ours().find(|(_, slot)| slot.state == State::Up(from)) {
             if claim.epoch <= slot.epoch {
-                return refuse(Verdict::Duplicate, slot.epoch);
+                return duplicate(slot.epoch);
             }
             return Admission { verdict: Verdict::Welcome, slot: place, epoch: claim.epoch, abandoned: None };
         }
@@ -364,14 +360,14 @@ impl Peer {
         if let Some((place, (dial, _, has_spoken))) = same {
             let slot = &self.slots[place];
             if has_spoken && me < self.id {
-                return refuse(Verdict::Duplicate, slot.epoch);
+                return duplicate(slot.epoch);
             }
             return self.welcome(place, claim, Some(dial));
         }
         let free = ours().find(|(_, slot)| matches!(slot.state, State::Idle | State::Waiting(_)));
         match free.or_else(|| ours().find(|(_, slot)| matches!(slot.state, State::Dialling(_)))) {
             Some((place, slot)) => self.welcome(place, claim, dialling(slot).map(|(dial, ..)| dial)),
-            None => refuse(Verdict::Busy, 0),
+            None => Admission::BUSY,
         }
     }
 
@@ -564,5 +560,188 @@ mod tests {
             let admission = peer.admit(LOW, &claim(claimed), |_| None);
             assert_eq!((admission.verdict, admission.epoch), (Verdict::Welcome, epoch));
         }
+    }
+
+    /// One rail from interface 0, with these interfaces of the peer's.
+    fn one_rail(candidates: Vec<u8>) -> (Peer, Instant) {
+        let now = Instant(1_000);
+        let plan = vec![RailPlan { rail: Rail(1), interface: 0, candidates }];
+        (Peer::new(HIGH, plan, 1, now, Duration::ZERO), now)
+    }
+
+    /// Each of so many dials that all fail: its candidate, and the pause before it.
+    fn dials(peer: &mut Peer, mut now: Instant, count: usize) -> Vec<(usize, Duration)> {
+        let dial = |_| {
+            let State::Waiting(due) = peer.slots[0].state else { panic!("it is to be tried again") };
+            let pause = due.since(now);
+            now = due;
+            let (candidate, _) = peer.take_due(0, now).expect("it is due");
+            peer.on_failure(0, Failure::Other, now);
+            (candidate, pause)
+        };
+        (0..count).map(dial).collect()
+    }
+
+    #[test]
+    fn all_candidates_are_tried_before_each_pause_which_doubles() {
+        let (mut peer, now) = one_rail(vec![4, 5, 6]);
+        let mut expected = vec![];
+        for round in 0..14 {
+            let pause = match round {
+                0 => Duration::ZERO,
+                round => Duration(BACK_OFF_MIN.0 << (round - 1)).min(BACK_OFF_NEVER_UP_MAX),
+            };
+            expected.extend([(0, pause), (1, Duration::ZERO), (2, Duration::ZERO)]);
+        }
+        assert_eq!(dials(&mut peer, now, expected.len()), expected);
+        let last = expected[expected.len() - 3].1;
+        assert_eq!(last, BACK_OFF_NEVER_UP_MAX);
+    }
+
+    #[test]
+    fn a_rail_that_has_worked_is_tried_the_same_way_four_times() {
+        let (mut peer, now) = one_rail(vec![4, 5, 6]);
+        peer.on_up(0, 5, 1);
+        peer.on_broken(Rail(1), 1, true, now);
+        let expected = (0..14_u32).map(|dial| {
+            let pause = dial
+                .checked_sub(1)
+                .map_or(Duration::ZERO, |failure| Duration(BACK_OFF_MIN.0 << failure).min(BACK_OFF_MAX));
+            ([1, 2, 0][dial as usize / 4 % 3], pause)
+        });
+        assert_eq!(dials(&mut peer, now, 14), expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_break_is_followed_by_a_dial_of_the_lower_process_first() {
+        for (is_lower, due) in [(true, Duration::ZERO), (false, COURTESY)] {
+            let (mut peer, now) = one_rail(vec![4]);
+            peer.on_up(0, 4, 1);
+            peer.on_broken(Rail(1), 1, is_lower, now);
+            assert_eq!(peer.next_time(), Some(now + due));
+            assert_eq!(peer.overdue(now + PATIENCE).count(), 0, "its user has said so itself");
+            assert_eq!(peer.on_failure(0, Failure::Other, now), Consequence::Nothing);
+        }
+    }
+
+    #[test]
+    fn the_address_that_worked_is_dialled_after_a_break() {
+        // The first two are addresses of one interface; the dial was to the second.
+        let (mut peer, now) = one_rail(vec![5, 5, 6]);
+        peer.take_due(0, now);
+        assert_eq!(peer.on_failure(0, Failure::Other, now), Consequence::Nothing);
+        peer.on_up(0, 5, 1);
+        peer.on_broken(Rail(1), 1, true, now);
+        assert_eq!(peer.take_due(0, now), Some((1, 5)));
+        // The peer's own dial came from the third.
+        peer.on_up(0, 6, 2);
+        peer.on_broken(Rail(1), 2, true, now);
+        assert_eq!(peer.take_due(0, now), Some((2, 6)));
+        // And from one that no dial of ours goes to.
+        peer.on_up(0, 9, 3);
+        peer.on_broken(Rail(1), 3, true, now);
+        assert_eq!(peer.take_due(0, now), Some((2, 6)));
+    }
+
+    #[test]
+    fn refusals_before_a_connection_do_not_count_after_it() {
+        let (mut peer, now) = one_rail(vec![4]);
+        for _ in 1..REFUSALS_NEVER_UP_MAX {
+            assert_ne!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
+        }
+        peer.on_up(0, 4, 1);
+        peer.on_broken(Rail(1), 1, true, now);
+        for _ in 1..REFUSALS_MAX {
+            assert_eq!(peer.on_failure(0, Failure::Refused, now), Consequence::Nothing);
+        }
+        assert_eq!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
+        assert_eq!((peer.next_time(), peer.take_due(0, now + PATIENCE)), (None, None));
+    }
+
+    #[test]
+    fn a_dial_that_is_a_duplicate_waits_for_the_peers_and_is_later_than_it() {
+        let (mut peer, now) = one_rail(vec![4, 5]);
+        peer.take_due(0, now);
+        assert_eq!(peer.on_failure(0, Failure::Duplicate(7), now), Consequence::Nothing);
+        assert_eq!(peer.next_time(), Some(now + LOSER_WAIT));
+        assert_eq!(peer.take_due(0, now + LOSER_WAIT), Some((0, 4)), "the same, if it does not come");
+        assert_eq!(peer.slots[0].epoch, 7);
+        peer.on_failure(0, Failure::Duplicate(3), now);
+        assert_eq!(peer.slots[0].epoch, 7, "an older answer");
+    }
+
+    #[test]
+    fn a_message_makes_an_awaited_peer_wanted_from_then_on() {
+        let (mut peer, now) = peer(HIGH, 2);
+        peer.is_only_awaited = true;
+        // One rail is dialled, the other one pauses.
+        peer.slots[0].state = State::Dialling(1);
+        for _ in 0..20 {
+            peer.on_failure(1, Failure::Other, now);
+        }
+        let later = now + Duration::from_s(3);
+        peer.hasten(later);
+        assert_eq!(peer.slots[0].state, State::Dialling(1), "it goes on");
+        assert!(peer.take_due(1, later).is_some());
+        assert_eq!(peer.overdue(later + Duration(PATIENCE.0 - 1)).count(), 0, "it is wanted since then");
+        assert_eq!(peer.overdue(later + PATIENCE).count(), 2);
+        peer.on_failure(1, Failure::Other, later);
+        peer.on_failure(1, Failure::Other, later);
+        assert_eq!(peer.slots[1].state, State::Waiting(later + BACK_OFF_MIN), "the first pause is short");
+    }
+
+    #[test]
+    fn a_first_attempt_that_is_made_earlier_is_wanted_earlier() {
+        let now = Instant(1_000);
+        let plan = vec![RailPlan { rail: Rail(1), interface: 0, candidates: vec![0] }];
+        let mut peer = Peer::new(HIGH, plan, 1, now, Duration::from_s(5));
+        peer.hasten(now);
+        peer.slots[0].state = State::Dialling(1);
+        assert_eq!(peer.next_time(), Some(now + PATIENCE));
+        assert!(peer.overdue(now + PATIENCE).eq([Rail(1)]));
+    }
+
+    #[test]
+    fn a_peer_that_has_called_is_not_only_awaited() {
+        let (mut peer, now) = peer(HIGH, 2);
+        peer.is_only_awaited = true;
+        peer.on_up(0, 0, 1);
+        assert!(peer.overdue(now + PATIENCE).eq([Rail(2)]), "its other rail is missed");
+    }
+
+    #[test]
+    fn a_rail_without_a_free_partner_is_tried_later() {
+        let now = Instant(1_000);
+        let plan = |interface| RailPlan { rail: Rail(interface), interface, candidates: vec![4] };
+        let mut peer = Peer::new(HIGH, vec![plan(0), plan(1)], 1, now, Duration::ZERO);
+        peer.on_up(0, 4, 1);
+        assert_eq!(peer.take_due(1, now), None);
+        assert_eq!(peer.take_due(1, now), None, "not again at once");
+        assert_eq!(peer.slots[1].state, State::Waiting(now + BACK_OFF_MIN));
+        peer.on_broken(Rail(0), 1, true, now);
+        assert_eq!(peer.take_due(1, now + BACK_OFF_MIN), Some((0, 4)));
+    }
+
+    #[test]
+    fn rails_of_one_interface_go_to_different_partners() {
+        let now = Instant(1_000);
+        let plan = |rail, interface| RailPlan { rail: Rail(rail), interface, candidates: vec![4, 5] };
+        let plans = vec![plan(1, 0), plan(2, 0), plan(3, 1)];
+        let mut peer = Peer::new(HIGH, plans, 2, now, Duration::ZERO);
+        peer.on_up(0, 4, 1);
+        assert_eq!(peer.take_due(1, now), Some((1, 5)), "4 has a rail of the same interface");
+        assert_eq!(peer.take_due(2, now), Some((0, 4)), "4 carries a second one of another");
+    }
+
+    #[test]
+    fn a_call_takes_the_rail_whose_dial_it_meets() {
+        let now = Instant(1_000);
+        let plan = |rail| RailPlan { rail: Rail(rail), interface: 0, candidates: vec![0, 1] };
+        let mut peer = Peer::new(HIGH, vec![plan(1), plan(2)], 2, now, Duration::ZERO);
+        peer.slots[1].state = State::Dialling(7);
+        let admission = peer.admit(LOW, &claim(1), |_| Some((0, false)));
+        assert_eq!((admission.slot, admission.abandoned), (1, Some(7)), "though another rail is free");
+        let admission = peer.admit(LOW, &claim(1), |_| Some((1, true)));
+        assert_eq!((admission.slot, admission.abandoned), (0, None), "that dial goes elsewhere");
     }
 }

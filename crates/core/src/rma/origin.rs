@@ -386,11 +386,14 @@ impl Windows<'_> {
         ranks: Vec<Rank>,
         exclusive: bool,
     ) -> Result<Posted, Error> {
+        // The withdrawal of an earlier request goes before this one: a member has one lock of a window.
+        self.do_pending(device);
         let mut result = Ok(());
         let mut asked_count = 0;
         for &rank in &ranks {
             let peer = self.rma.get_mut(window)?.peer(rank)?;
             peer.is_granted = false;
+            // A grant that still arrives for an earlier request has another number and is ignored.
             peer.lock_number = peer.lock_number.wrapping_add(1);
             let number = peer.lock_number;
             result = self.send_control(device, window, rank, ActiveMessage::Lock { exclusive, number });
@@ -410,11 +413,6 @@ impl Windows<'_> {
     /// A request for these locks has failed.
     fn withdraw_locks(&mut self, at: u32, ranks: &[Rank]) {
         for &rank in ranks {
-            let Some(window) = self.rma.windows[at as usize].as_mut() else { return };
-            let peer = &mut window.peers[rank as usize];
-            peer.is_granted = false;
-            // A grant that still arrives has the old number and is ignored.
-            peer.lock_number = peer.lock_number.wrapping_add(1);
             self.push_todo(Todo::ActiveMessage(at, rank, ActiveMessage::Withdraw));
         }
     }
@@ -499,9 +497,6 @@ impl Windows<'_> {
         let number = self.rma.get_mut(window)?.begin_fence();
         for rank in (0..size).filter(|rank| *rank != me) {
             let peer = self.rma.get_mut(window)?.peer(rank)?;
-            if peer.lost.is_some() {
-                continue;
-            }
             let refused = peer.refused.take().map_or(0, rma::refusal_of);
             if let Err(error) = self.send_control(device, window, rank, ActiveMessage::Fence { refused }) {
                 self.rma.get_mut(window)?.peer(rank)?.failure.get_or_insert(error);

@@ -100,9 +100,6 @@ impl Windows<'_> {
                 self.rma.get_mut(window)?.want(rank, Wanted::all(tag, fetched));
                 return Ok(());
             }
-            let (head, source, fetched) = (message.emit(Some(&operand))?, source.into(), fetched.into());
-            let tail = Tail::Data(&source, 0, len);
-            return self.ask(device, (window, rank, tag), (&head, tail), (&fetched, 0, len), None);
         }
         let (source, fetched) = (Data::from(source), fetched.map(Data::from));
         let ends = (Some((&source, 0, len)), fetched.as_ref().map(|fetched| (fetched, 0, len)));

@@ -525,6 +525,11 @@ impl Windows<'_> {
             return self.end_child(step, completion);
         }
         self.rma.is_woken = false;
+        self.do_pending(device);
+    }
+
+    /// Does the work that waits for the device.
+    pub(super) fn do_pending<D: Device>(&mut self, device: &mut D) {
         while let Some(todo) = self.rma.todo.pop_front() {
             match todo {
                 // A member that is lost needs no answer.
@@ -606,12 +611,6 @@ impl Windows<'_> {
         release: bool,
     ) -> Result<(), Error> {
         let of = self.rma.get_mut(window)?;
-        let peer = of.peer(rank)?;
-        peer.is_dirty = false;
-        if let Some(error) = peer.lost {
-            peer.failure.get_or_insert(error);
-            return Ok(());
-        }
         let number = of.new_flush(rank);
         let sent = self.send_control(device, window, rank, ActiveMessage::Flush { number, release });
         if let Err(error) = sent {

@@ -93,7 +93,7 @@ pub(crate) struct Peer {
     /// Short results that are to come, in the order of asking.
     pub(crate) results: VecDeque<Wanted>,
     pub(crate) is_granted: bool,
-    /// Wishes for its lock, those that were withdrawn counted twice.
+    /// Wishes for its lock.
     pub(crate) lock_number: u32,
     /// The error of an operation there.
     pub(crate) failure: Option<Error>,
@@ -342,8 +342,7 @@ impl Window {
 
     /// A member gives its lock back. Whether it had one.
     pub(crate) fn unlock(&mut self, rank: Rank, granted: &mut Vec<Rank>) -> bool {
-        let Some(peer) = self.peers.get_mut(rank as usize) else { return false };
-        match core::mem::take(&mut peer.holds) {
+        match core::mem::take(&mut self.peers[rank as usize].holds) {
             Hold::Nothing => return false,
             Hold::Shared => self.locks.shared_count -= 1,
             Hold::Exclusive => self.locks.is_exclusive = false,
@@ -356,7 +355,6 @@ impl Window {
     pub(crate) fn forget_locks_of(&mut self, rank: Rank, granted: &mut Vec<Rank>) {
         self.locks.queue.retain(|(of, _)| *of != rank);
         self.unlock(rank, granted);
-        self.grant(granted);
     }
 
     /// Grants in the order of requests, except that a shared lock is granted at once while the lock is
@@ -603,7 +601,7 @@ mod tests {
         // Two that follow each other, and one apart.
         let all = Buffer::leaked(100);
         let memory =
-            Memory::Dynamic([(10, 20), (30, 10), (70, 20)].map(|(at, len)| all.part(at, len)).into());
+            Memory::Dynamic([(70, 20), (30, 10), (10, 20)].map(|(at, len)| all.part(at, len)).into());
         let window = Window::new(ContextId::WORLD, Group::world(1), 0, memory);
         let base = all.as_ptr().unwrap() as usize as i64;
         let at = |displacement: i64, layout: Layout| {
@@ -635,6 +633,61 @@ mod tests {
         window.lock(3, Hold::Shared, &mut granted);
         window.forget_locks_of(2, &mut granted);
         assert_eq!(granted, [1, 3, 2, 0, 3], "both shared ones before the exclusive one between them");
+    }
+
+    #[test]
+    fn an_exclusive_lock_is_granted_alone_and_in_turn() {
+        let mut window = window(0);
+        let mut granted = Vec::new();
+        let holders = |window: &Window| window.awaited_holders().collect::<Vec<_>>();
+        window.lock(0, Hold::Exclusive, &mut granted);
+        assert_eq!(holders(&window), [], "nobody waits for it");
+        window.lock(1, Hold::Exclusive, &mut granted);
+        window.lock(2, Hold::Shared, &mut granted);
+        window.lock(3, Hold::Exclusive, &mut granted);
+        assert_eq!((&granted[..], holders(&window)), (&[0][..], [0].into()));
+        assert!(window.unlock(0, &mut granted));
+        assert_eq!(granted, [0, 1], "not 2 as well, which wants to share it");
+        assert_eq!(holders(&window), [1]);
+        // One that does not wait any more is not granted it later.
+        window.forget_locks_of(2, &mut granted);
+        assert!(!window.is_queued(2) && window.is_queued(3));
+        assert!(window.unlock(1, &mut granted));
+        assert_eq!(granted, [0, 1, 3]);
+        assert_eq!(holders(&window), []);
+    }
+
+    #[test]
+    fn members_that_a_condition_waits_for_are_those_that_do_not_meet_it() {
+        let mut window = window(8);
+        let missing = |window: &Window, wants: &Wants| window.missing(wants).collect::<Vec<_>>();
+        let all = [0, 1, 2, 3].to_vec();
+        for wants in [Wants::Local(None), Wants::Done(None)] {
+            assert_eq!(missing(&window, &wants), []);
+        }
+        for wants in [Wants::Locks(all.clone()), Wants::Posts(all.clone()), Wants::Completes(all.clone())] {
+            assert_eq!(missing(&window, &wants), all);
+            assert_eq!(window.settle(&wants), None);
+        }
+        window.peers[1].pending = 1;
+        window.peers[2].flush_sent = 1;
+        for wants in [Wants::Local(None), Wants::Done(None)] {
+            assert_eq!(missing(&window, &wants), [1, 2]);
+        }
+        window.peers[1].is_granted = true;
+        (window.peers[2].posts, window.peers[3].completes) = (1, 1);
+        assert_eq!(missing(&window, &Wants::Locks(all.clone())), [0, 2, 3]);
+        assert_eq!(missing(&window, &Wants::Posts(all.clone())), [0, 1, 3]);
+        assert_eq!(missing(&window, &Wants::Completes(all)), [0, 1, 2]);
+        // At a fence, also those with which something is under way.
+        for rank in [0, 1, 2] {
+            window.peers[rank].fences = 1;
+        }
+        assert_eq!(missing(&window, &Wants::Fence(1)), [1, 2, 3]);
+        let need = |wants| window.need(&wants);
+        assert_eq!(need(Wants::Done(None)), "its operations on the windows of ranks 1, 2");
+        assert_eq!(need(Wants::Locks([0, 1].into())), "the locks of the windows of ranks 0");
+        assert_eq!(need(Wants::Completes([3, 0].into())), "MPI_Win_complete of ranks 0");
     }
 
     #[test]

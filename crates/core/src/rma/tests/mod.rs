@@ -3,7 +3,9 @@
 mod faults;
 mod fence;
 mod losses;
+mod misbehaving;
 mod short;
+mod synchronization;
 
 use crate::buffer::{Buffer, Piece, Scratch};
 use crate::comm::Communicator;
