@@ -339,4 +339,43 @@ mod tests {
         let last = ContextId::new(ProcessId(1), EARLY_REVOKED_MAX as u32 + 4);
         assert!(comms.early_revoked.contains(&last));
     }
+
+    #[test]
+    fn tags_for_the_making_of_communicators_meet_no_others() {
+        let users = [0, 1, 2, 77, (1 << 29) - 1];
+        let mut tags = BTreeSet::from([Tag::MIN]);
+        for tag in users {
+            assert!(tags.insert(Communicator::create_group_tag(tag)), "{tag}");
+            assert!(tags.insert(Communicator::meeting_tag(tag)), "{tag}");
+        }
+        let mut of = Communicator::new(ContextId::WORLD, Group::world(1), 0);
+        for _ in 0..5 {
+            assert!(tags.insert(of.next_persistent_tag()));
+        }
+        of.persistent_count = MEETING_TAGS_MAX as u32 - 1;
+        assert!(tags.insert(of.next_persistent_tag()), "the last of these");
+        assert!(tags.iter().all(|tag| *tag < 0), "users have the others");
+        // Those of groups are in one range, the others below it.
+        let groups = |tag| (-1 - GROUP_TAGS_MAX..=-1).contains(&tag);
+        for tag in [0, 1, GROUP_TAGS_MAX, Tag::MAX] {
+            assert!(groups(Communicator::create_group_tag(tag)));
+            let meeting = Communicator::meeting_tag(tag);
+            assert!(!groups(meeting) && meeting > Tag::MIN + MEETING_TAGS_MAX, "{tag}: {meeting}");
+        }
+    }
+
+    #[test]
+    fn ranks_of_a_world_are_counted_from_its_first_process() {
+        let comms = Communicators::new(ProcessId(40), ProcessId(42), 4);
+        let world = comms.get(CommId::WORLD).unwrap();
+        assert_eq!((world.rank(), world.group().process(2)), (2, Some(ProcessId(42))));
+        assert_eq!(comms.find_any(world.context()), Some(CommId::WORLD));
+    }
+
+    #[test]
+    fn a_communicator_that_is_being_made_has_no_context() {
+        let mut comms = Communicators::new(ProcessId(0), ProcessId(0), 2);
+        comms.reserve();
+        assert_eq!(comms.find_any(ContextId::new(ProcessId(1), 9)), None);
+    }
 }

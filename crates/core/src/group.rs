@@ -207,6 +207,25 @@ mod tests {
     }
 
     #[test]
+    fn a_range_has_the_ranks_from_the_first_up_to_the_last() {
+        for ([first, last, stride], expected) in [
+            ([1, 7, 2], vec![1, 3, 5, 7]),
+            ([1, 6, 2], vec![1, 3, 5]),
+            ([7, 2, -2], vec![7, 5, 3]),
+            ([3, 3, 1], vec![3]),
+            ([3, 3, -4], vec![3]),
+            // The last is on the other side of the first, however near.
+            ([5, 4, 2], vec![]),
+            ([4, 5, -2], vec![]),
+            ([5, 0, 1], vec![]),
+        ] {
+            assert_eq!(ranks_of_ranges(&[[first, last, stride]]), Ok(expected), "{first} {last} {stride}");
+        }
+        assert_eq!(ranks_of_ranges(&[[0, 1, 1], [4, 3, 1], [9, 8, -1]]), Ok(vec![0, 1, 9, 8]));
+        assert!(matches!(ranks_of_ranges(&[[0, 1, 0]]), Err(Error::Argument(_))));
+    }
+
+    #[test]
     fn ranges_and_lists_answer_alike() {
         for members in [vec![3, 5, 7, 9], vec![4], vec![], vec![9, 2, 5]] {
             let g = group(&members);

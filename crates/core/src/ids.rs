@@ -1,5 +1,6 @@
 //! The names of things: processes, ranks, rails, contexts, requests. All are plain integers with a type.
 
+use crate::hash::splitmix64;
 use core::fmt;
 
 /// A process, the same number at all processes that can talk to it. Those of a world (what one launcher
@@ -108,16 +109,11 @@ impl ContextId {
     /// A space for the making of communicators by processes that share no communicator: that of a name they
     /// agree on. No process leads it: as a leader's id the half above is no process'.
     pub(crate) fn of_name(name: &[u8], members: impl Iterator<Item = ProcessId>) -> Self {
-        let mut hash = 0x9E37_79B9_7F4A_7C15 ^ name.len() as u64;
-        let mut mix = |word: u64| {
-            // splitmix64
-            hash = (hash ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15);
-            hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            hash ^= hash >> 31;
-        };
-        name.iter().for_each(|byte| mix((*byte).into()));
-        members.for_each(|member| mix(1 << 32 | u64::from(member.0)));
+        // Members are told from bytes.
+        const MEMBER: u64 = 1 << 32;
+        let name = name.iter().map(|byte| u64::from(*byte));
+        let words = name.chain(members.map(|member| MEMBER | u64::from(member.0)));
+        let hash = words.fold(0, |hash, word| splitmix64(hash ^ word));
         Self(1 << 63 | hash | 1)
     }
 
@@ -214,5 +210,23 @@ mod tests {
         assert_ne!(a, ContextId::new(ProcessId(4), 7));
         assert_ne!(a, a.collective());
         assert_eq!(ContextId::new(ProcessId(0), 0), ContextId::WORLD);
+    }
+
+    #[test]
+    fn contexts_of_other_names_or_members_differ_and_have_no_leader() {
+        let of = |name: &[u8], members: &[u32]| {
+            ContextId::of_name(name, members.iter().map(|member| ProcessId(*member)))
+        };
+        let names: [&[u8]; 6] = [b"", b"a", b"b", b"ab", b"ba", &[7]];
+        let groups: [&[u32]; 7] = [&[], &[0], &[1], &[7], &[0, 1], &[1, 0], &[0, 1, 0]];
+        let mut contexts = std::collections::BTreeSet::new();
+        for name in names {
+            for members in groups {
+                let context = of(name, members);
+                assert_eq!(context, of(name, members));
+                assert!(context.0 >> 63 == 1 && context.is_collective(), "no process has such a number");
+                assert!(contexts.insert(context), "{name:?} {members:?}");
+            }
+        }
     }
 }

@@ -43,6 +43,7 @@ pub mod device;
 pub mod error;
 pub mod explain;
 pub mod group;
+mod hash;
 pub mod ids;
 pub mod introduction;
 pub mod layout;

@@ -40,6 +40,7 @@
 //! The tests run this with failures, and late news of them, at every step.
 
 use super::note::{Acked, Contribution, Decision, Report, VALUE_BITS, Value, What};
+use crate::hash::{SPLITMIX64_STEP, splitmix64};
 use crate::ids::ContextId;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
@@ -152,13 +153,7 @@ fn clear_life(value: &mut Value, lives_from: Option<u32>, number: u32) {
 
 /// The same for the same set, and hardly ever for another.
 fn digest(numbers: &[u32]) -> Acked {
-    let hash = |number: u32| {
-        // splitmix64
-        let mut hash = u64::from(number).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        hash ^ (hash >> 31)
-    };
+    let hash = |number: u32| splitmix64(SPLITMIX64_STEP.wrapping_mul(number.into()));
     let digest = numbers.iter().fold(0, |sum: u64, number| sum.wrapping_add(hash(*number)));
     Acked { count: numbers.len() as u32, digest }
 }
@@ -368,9 +363,7 @@ impl Agreements {
     /// A member has failed.
     pub(crate) fn on_failed(&mut self, number: u32, out: &mut Outputs) {
         let before = self.coordinator();
-        if core::mem::replace(&mut self.has_failed[number as usize], true) {
-            return;
-        }
+        self.has_failed[number as usize] = true;
         let coordinator = self.coordinator();
         if coordinator == before {
             return self.coordinate(out);

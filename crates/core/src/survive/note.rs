@@ -265,6 +265,25 @@ pub(crate) mod tests {
         (any::<u64>(), what).prop_map(|(context, what)| Note { context: ContextId(context), what })
     }
 
+    #[test]
+    fn what_a_kind_does_not_use_is_zero() {
+        let note = Note { context: ContextId(9), what: What::Ack { instance: 3, ballot: 4 } };
+        let bytes = note.emit();
+        assert_eq!(Note::parse(&bytes), Some(note));
+        let failed = Decision { value: [5; VALUE_WORDS], is_failed: true, context: ContextId(6) };
+        let commit = Note { context: ContextId(9), what: What::Commit { instance: 3, decision: failed } };
+        // Kind, flags, then nothing up to the number of the agreement.
+        for (note, flags) in [(note, 0), (commit, 1)] {
+            let bytes = note.emit();
+            assert_eq!(bytes[1..4], [flags, 0, 0]);
+            for (at, with) in [(1, 2), (1, 3), (2, 1), (2, 0x80), (3, 1), (3, 0x80)] {
+                let mut other = bytes;
+                other[at] = with;
+                assert_eq!(Note::parse(&other), None, "{at} {with}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn notes_survive_the_wire(note in note()) {

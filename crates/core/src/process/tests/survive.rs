@@ -263,3 +263,119 @@ fn communicator_larger_than_one_agreement_shrinks() {
         assert_eq!((made.size(), made.rank()), (296, rank as u32));
     }
 }
+
+/// Adds a communicator of all to each process: its id is the same everywhere.
+fn add_comm(net: &mut Net, counter: u32) -> CommId {
+    let (count, context) = (net.nodes.len() as u32, ContextId::new(ProcessId(0), counter));
+    let comms: Vec<CommId> = (0..count)
+        .map(|at| {
+            let comm = Communicator::new(context, Group::world(count), at);
+            net.nodes[at as usize].0.add_comm(comm)
+        })
+        .collect();
+    assert!(comms.iter().all(|comm| *comm == comms[0]));
+    comms[0]
+}
+
+#[test]
+fn a_revocation_leaves_the_operations_of_other_communicators() {
+    let mut net = survivors(2, 1);
+    let other = add_comm(&mut net, 9);
+    let long = memory(vec![7; 100_000]).0;
+    let (sink, bytes) = memory(vec![0; 100_000]);
+    let (own, own_bytes) = memory(vec![0; 4]);
+    let (process, port) = &mut net.nodes[0];
+    let world = CommId::WORLD;
+    let synchronous = SendMode::Synchronous;
+    let sent = process.isend(port, world, long, 1, 3, synchronous).unwrap();
+    let to_self = process.isend(port, world, memory(b"self".to_vec()).0, 0, 4, synchronous).unwrap();
+    // On the communicator that is revoked, and on none.
+    let ended = process.isend(port, other, memory(b"self".to_vec()).0, 0, 4, synchronous).unwrap();
+    let waits = process.irecv(port, world, Buffer::EMPTY, Source::Rank(1), TagSelector::Tag(5)).unwrap();
+    let before = process.messages.completion_count;
+    process.survivors().revoke(other).unwrap();
+    assert!(process.messages.completion_count > before, "waiting callers look again");
+    settle(&mut net, &[0, 1]);
+    assert_eq!(error_of(&mut net, 0, id(ended)), Some(Error::Revoked));
+    let (process, port) = &mut net.nodes[1];
+    let received = process.irecv(port, world, sink, Source::Rank(0), TagSelector::Tag(3)).unwrap();
+    assert!(process.isend(port, world, Buffer::EMPTY, 0, 5, SendMode::Standard).is_ok());
+    let (process, port) = &mut net.nodes[0];
+    let own = process.irecv(port, world, own, Source::Rank(0), TagSelector::Tag(4)).unwrap();
+    settle(&mut net, &[0, 1]);
+    for (at, posted) in [(0, sent), (0, to_self), (0, waits), (1, received)] {
+        assert_eq!(error_of(&mut net, at, id(posted)), None);
+    }
+    if let Posted::Pending(own) = own {
+        assert_eq!(error_of(&mut net, 0, own), None);
+    }
+    assert!(bytes.iter().all(|byte| *byte == 7) && own_bytes == b"self");
+}
+
+#[test]
+fn a_failure_interrupts_each_communicator_on_its_own() {
+    let mut net = survivors(3, 1);
+    let other = add_comm(&mut net, 9);
+    let (process, port) = &mut net.nodes[0];
+    let receive = |process: &mut crate::process::Process, port: &mut _, comm| {
+        process.irecv_request(port, comm, Buffer::EMPTY, ANY.0, ANY.1).unwrap()
+    };
+    let (first, second) = (receive(process, port, CommId::WORLD), receive(process, port, other));
+    let counts = |net: &Net| {
+        let messages = &net.nodes[0].0.messages;
+        (messages.completion_count, messages.failure_count)
+    };
+    let before = counts(&net);
+    tell(&mut net, 0, 1);
+    let after = counts(&net);
+    assert!(after.0 > before.0 && after.1 > before.1, "waiting callers look again");
+    let process = &mut net.nodes[0].0;
+    assert!(process.is_complete(first) && process.is_complete(second));
+    process.survivors().revoke(other).unwrap();
+    assert!(process.is_complete(first), "its failure is not acknowledged");
+    assert_eq!(process.survivors().ack_failed(CommId::WORLD, 1), Ok(1));
+    assert!(!process.is_complete(first));
+    assert_eq!(error_of(&mut net, 0, second), Some(Error::Revoked));
+}
+
+/// Failures that were acknowledged in another order than that of the ranks.
+#[test]
+fn members_agree_on_failures_that_they_learnt_in_any_order() {
+    let mut net = survivors(4, 1);
+    let mut made = Vec::new();
+    for (at, order) in [(0, [3, 1]), (2, [1, 3])] {
+        order.into_iter().for_each(|gone| tell(&mut net, at, gone));
+        let (into, _) = memory(vec![0; 4]);
+        let mut survivors = net.nodes[at].0.survivors();
+        assert_eq!(survivors.ack_failed(CommId::WORLD, 2), Ok(2));
+        made.push((at, survivors.iagree(CommId::WORLD, 1, into).unwrap()));
+        let (comm, shrunk) = survivors.ishrink(CommId::WORLD).unwrap();
+        made.push((at, shrunk));
+        assert_ne!(comm, CommId::WORLD);
+    }
+    settle(&mut net, &[0, 2]);
+    for (at, posted) in made {
+        assert_eq!(error_of(&mut net, at, id(posted)), None);
+    }
+}
+
+/// A member that knows of a failure before it shrinks leaves the failed one out, whoever coordinates.
+#[test]
+fn a_failure_that_one_member_knows_is_one_for_all_that_shrink() {
+    let gone = [65, 130, 200];
+    let mut net = survivors(210, 1);
+    let live: Vec<usize> = (0..210).filter(|at| !gone.contains(at)).collect();
+    gone.into_iter().for_each(|gone| tell(&mut net, 209, gone));
+    let made: Vec<_> =
+        live.iter().map(|&at| (at, net.nodes[at].0.survivors().ishrink(CommId::WORLD).unwrap())).collect();
+    // The others hear of it while they shrink.
+    for &at in live.iter().filter(|at| **at != 209) {
+        gone.into_iter().for_each(|gone| tell(&mut net, at, gone));
+    }
+    settle(&mut net, &live);
+    for (rank, (at, (comm, posted))) in made.into_iter().enumerate() {
+        assert_eq!(error_of(&mut net, at, id(posted)), None);
+        let made = net.nodes[at].0.comm(comm).unwrap();
+        assert_eq!((made.size(), made.rank()), (207, rank as u32));
+    }
+}

@@ -318,3 +318,120 @@ fn only_unacknowledged_failures_make_an_agreement_fail() {
         }
     }
 }
+
+fn call(id: u32) -> Call {
+    let value = [u64::MAX; VALUE_WORDS];
+    Call { id, value, acked: Vec::new(), lives_from: None, context: ContextId::WORLD }
+}
+
+fn contribution() -> Report {
+    Report::Contribution(Contribution { value: [u64::MAX; VALUE_WORDS], acked: digest(&[]) })
+}
+
+/// What a machine sends on a note, or why it takes none.
+fn answers(machine: &mut Agreements, from: u32, what: What) -> Result<Vec<(u32, What)>, &'static str> {
+    let mut out = Outputs::default();
+    machine.on_note(from, &what, &mut out)?;
+    Ok(out.notes.into())
+}
+
+#[test]
+fn a_digest_tells_sets_apart_and_knows_no_order() {
+    let sets: [&[u32]; 9] = [&[], &[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 3], &[0, 1, 2]];
+    let digests: BTreeSet<(u32, u64)> =
+        sets.iter().map(|set| digest(set)).map(|Acked { count, digest }| (count, digest)).collect();
+    assert_eq!(digests.len(), sets.len());
+    // Of the same number of members, too.
+    assert_eq!(digests.iter().map(|(_, digest)| digest).collect::<BTreeSet<_>>().len(), sets.len());
+    assert_eq!(digest(&[5, 9, 2]), digest(&[2, 5, 9]));
+}
+
+#[test]
+fn the_bit_of_each_member_that_fails_is_cleared() {
+    for lives_from in [None, Some(0), Some(5), Some(300)] {
+        for number in 0..700 {
+            let mut value = [u64::MAX; VALUE_WORDS];
+            clear_life(&mut value, lives_from, number);
+            for bit in 0..VALUE_BITS {
+                let is_set = value[bit as usize / 64] >> (bit % 64) & 1 != 0;
+                assert_eq!(is_set, lives_from.map(|first| first + bit) != Some(number), "{number} {bit}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_proposal_of_a_lower_ballot_is_not_taken_after_a_higher_one() {
+    let mut machine = Agreements::new(3, 4, core::iter::empty());
+    machine.call(call(0), &mut Outputs::default());
+    let decision =
+        |word| Decision { value: [word; VALUE_WORDS], is_failed: false, context: ContextId::WORLD };
+    let prepare = |ballot| What::Prepare { instance: 0, ballot, decision: decision(ballot.into()) };
+    // 2 knows that 0 and 1 have failed, and this member does not yet.
+    let acked = |ballot| Ok(vec![(ballot, What::Ack { instance: 0, ballot })]);
+    assert_eq!(answers(&mut machine, 2, prepare(2)), acked(2));
+    assert_eq!(answers(&mut machine, 1, prepare(1)), Ok(vec![]), "2 may have decided already");
+    assert_eq!(answers(&mut machine, 2, prepare(2)), acked(2));
+    assert!(answers(&mut machine, 1, prepare(2)).is_err(), "only a coordinator proposes");
+}
+
+#[test]
+fn who_asks_late_is_told_the_decision() {
+    let mut machine = Agreements::new(1, 3, core::iter::empty());
+    let mut out = Outputs::default();
+    machine.call(call(0), &mut out);
+    let decision = Decision { value: [7; VALUE_WORDS], is_failed: false, context: ContextId::WORLD };
+    let commit = What::Commit { instance: 0, decision };
+    assert_eq!(answers(&mut machine, 0, commit), Ok(vec![]));
+    assert!(!machine.is_waiting());
+    let report = What::Report { instance: 0, ballot: 1, report: contribution() };
+    let prepare = What::Prepare { instance: 0, ballot: 2, decision };
+    for what in [report, prepare] {
+        assert_eq!(answers(&mut machine, 2, what), Ok(vec![(2, commit)]), "{what:?}");
+    }
+    for what in [commit, What::Ack { instance: 0, ballot: 1 }] {
+        assert_eq!(answers(&mut machine, 2, what), Ok(vec![]), "it does not ask: {what:?}");
+    }
+}
+
+#[test]
+fn reports_that_no_correct_member_sends_are_errors() {
+    let mut machine = Agreements::new(0, 3, core::iter::once(2));
+    let report = |instance, ballot| What::Report { instance, ballot, report: contribution() };
+    assert!(answers(&mut machine, 1, report(0, 1)).is_err(), "1 coordinates nothing here");
+    assert!(answers(&mut machine, 1, report(2, 0)).is_err(), "nobody has begun the second");
+    assert!(answers(&mut machine, 1, report(u32::MAX, 0)).is_ok(), "an old one");
+    assert!(answers(&mut machine, 2, report(2, 0)).is_ok(), "of a member that is gone");
+    assert!(machine.early.is_empty(), "none of these is kept");
+    // One may be ahead.
+    assert!(answers(&mut machine, 1, report(1, 0)).is_ok());
+    assert_eq!(machine.early.len(), 1);
+}
+
+#[test]
+fn reports_for_a_ballot_that_did_not_come_are_dropped_with_the_decision() {
+    let mut machine = Agreements::new(1, 3, core::iter::empty());
+    machine.call(call(0), &mut Outputs::default());
+    // 2 knows that 0 has failed; its decision comes nevertheless.
+    let report = What::Report { instance: 0, ballot: 1, report: contribution() };
+    assert_eq!(answers(&mut machine, 2, report), Ok(vec![]));
+    assert_eq!(machine.early.len(), 1);
+    let decision = Decision { value: [7; VALUE_WORDS], is_failed: false, context: ContextId::WORLD };
+    assert_eq!(answers(&mut machine, 0, What::Commit { instance: 0, decision }), Ok(vec![]));
+    assert!(machine.early.is_empty());
+}
+
+#[test]
+fn a_failure_makes_a_member_report_once_to_the_next_coordinator() {
+    let mut machine = Agreements::new(3, 4, core::iter::empty());
+    machine.call(call(0), &mut Outputs::default());
+    let mut reported = |number| {
+        let mut out = Outputs::default();
+        machine.on_failed(number, &mut out);
+        out.notes.iter().map(|(to, _)| *to).collect::<Vec<_>>()
+    };
+    assert_eq!(reported(2), [], "it does not coordinate");
+    assert_eq!(reported(0), [1]);
+    assert_eq!(reported(0), [], "known already");
+    assert_eq!(reported(1), [], "now this member coordinates, and nobody else lives");
+}
