@@ -427,6 +427,25 @@ mod tests {
     }
 
     #[test]
+    fn buffers_overlap_if_they_share_a_byte() {
+        let all = Buffer::leaked(10);
+        for (a, b, shares) in [
+            ((0, 4), (4, 4), false),
+            ((0, 5), (4, 4), true),
+            ((0, 10), (3, 1), true),
+            ((3, 1), (3, 1), true),
+            ((0, 10), (3, 0), false),
+            ((9, 1), (0, 9), false),
+        ] {
+            let (a, b) = (all.part(a.0, a.1), all.part(b.0, b.1));
+            assert_eq!([a.overlaps(&b), b.overlaps(&a)], [shares; 2], "{a:?} {b:?}");
+        }
+        assert!(!all.overlaps(&Buffer::virtual_of(10)));
+        let hull = Buffer::hull(&[all.part(6, 2), all.part(1, 3)]).unwrap();
+        assert_eq!((hull.as_ptr(), hull.len()), (all.part(1, 1).as_ptr(), 7));
+    }
+
+    #[test]
     fn virtual_buffers_have_length_and_no_bytes() {
         let buffer = Buffer::virtual_of(1 << 40);
         buffer.scatter(5, Piece::Bytes(b"ignored"));

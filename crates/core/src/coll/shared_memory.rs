@@ -243,6 +243,47 @@ mod tests {
         assert_eq!(alltoall_segment_bytes(1025, 960, 3, 3000), 65);
     }
 
+    /// Whatever the lengths, rounds of segments move everything, and each fits its area.
+    #[test]
+    fn segments_make_up_all_data_and_fit_their_areas() {
+        for element_bytes in [1, 3, 8, 12, 24, 64, 100, 128, 4096] {
+            let unit = unit(element_bytes);
+            assert!(unit.is_multiple_of(element_bytes) && unit.is_multiple_of(LINE_BYTES));
+            let smaller = (1..unit).find(|n| n.is_multiple_of(element_bytes) && n.is_multiple_of(LINE_BYTES));
+            assert_eq!(smaller, None, "{element_bytes}");
+        }
+        for (size, area) in [(2, 64 << 10), (3, 4096), (7, 4096), (64, 4096)] {
+            for block in [1, 63, 64, 585, 1365, 1366, 5000, 70_000] {
+                let (mut done, mut rounds) = (0, 0);
+                while done < block {
+                    let segment = alltoall_segment_bytes(block, done, size, area);
+                    assert!(segment > 0 && segment * size as usize <= area, "{block} of {size}");
+                    done += segment;
+                    rounds += 1;
+                }
+                assert_eq!(done, block);
+                let is_whole = block * size as usize <= area;
+                assert!(!is_whole || rounds == 1, "{block} of {size}: {rounds} rounds");
+            }
+        }
+    }
+
+    /// The same decision where lengths are just at the end of an area.
+    #[test]
+    fn data_that_fill_an_area_exactly_are_direct() {
+        let occupancy = Occupancy { ranks_count: 64, cpus_count: 1 };
+        let area = area_bytes(64);
+        let asked = |collective, bytes, size| {
+            is_direct(&Question { collective, bytes, size, commutative: true }, occupancy)
+        };
+        // A line or more of the result area for each member.
+        let most = area / 64;
+        assert!(asked(Collective::Scan, most, 64) && !asked(Collective::Scan, most + 1, 64));
+        assert!(asked(Collective::ReduceScatter, area, 64) && !asked(Collective::ReduceScatter, area + 1, 2));
+        assert!(!asked(Collective::ReduceScatter, area + 64, 64));
+        assert!(operand_fits(area, 64 << 20, occupancy), "a unit that is an area");
+    }
+
     #[test]
     fn long_data_stay_out_of_the_room_where_each_rank_has_a_cpu() {
         // The longest that go through the room, by size.
@@ -253,6 +294,18 @@ mod tests {
             })
         };
         let sizes = [2, 4, 8, 16];
+        let all = [
+            Collective::Allreduce,
+            Collective::Reduce,
+            Collective::Allgather,
+            Collective::Alltoall,
+            Collective::Gather,
+            Collective::Scatter,
+        ];
+        for (collective, size) in all.into_iter().flat_map(|of| sizes.map(|size| (of, size))) {
+            let most = longest(collective, [size; 4])[0];
+            assert!(!asked(collective, most + 1, (size, size)), "{collective:?} of {size}: exactly so many");
+        }
         assert_eq!(longest(Collective::Allreduce, sizes), [2, 32, 32, 32].map(|kib| kib << 10));
         assert_eq!(longest(Collective::Reduce, sizes), [8, 32, 32, 32].map(|kib| kib << 10));
         assert_eq!(longest(Collective::Allgather, sizes), [2, 8, 16, 16].map(|kib| kib << 10));
@@ -296,6 +349,7 @@ mod tests {
         };
         assert!(lent(2, 2, 1 << 30) && lent(4, 4, 64 << 10) && lent(3, 32, 64 << 10));
         assert!(lent(4, 4, 32 << 10) && !lent(4, 4, (32 << 10) - 1));
+        assert!(lent(2, 2, 8 << 10) && !lent(2, 2, (8 << 10) - 1));
         assert!(lent(4, 4, (512 << 10) - 1) && !lent(4, 4, 512 << 10));
         assert!(!lent(2, 2, 8) && !lent(4, 4, 1 << 20) && !lent(5, 5, 64 << 10));
         for size in 3..20 {

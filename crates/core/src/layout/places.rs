@@ -148,7 +148,9 @@ mod tests {
         let list = int.indexed([(1, 4), (2, 20), (1, 40)]).unwrap();
         let structure = Layout::structure([(1, 0, &int), (2, 8, &column), (1, 100, &list)]).unwrap();
         let joined = int.resized(-4, 4).unwrap();
-        let mut all = Vec::from([int, column, list, structure, joined, Layout::bytes(1)]);
+        // Elements begin where the first piece of the one before ends.
+        let woven = int.indexed([(1, 0), (1, 10)]).unwrap().resized(0, 4).unwrap();
+        let mut all = Vec::from([int, column, list, structure, joined, woven, Layout::bytes(1)]);
         for layout in all.clone() {
             all.push(layout.resized(0, layout.extent() + 7).unwrap());
             all.push(layout.contiguous(3).unwrap());
@@ -187,6 +189,31 @@ mod tests {
                 assert_eq!(layout.packed_before(displacement), expected, "{displacement} of {layout:?}");
             }
         }
+    }
+
+    /// As the elements of a file's view, of which only one is looked at.
+    #[test]
+    fn packed_before_counts_in_one_element_if_elements_do_not_follow() {
+        let int = Layout::bytes(4);
+        let list = int.indexed([(1, 1), (2, 6), (1, 20)]).unwrap();
+        for extent in [0, -100] {
+            let layout = list.resized(0, extent).unwrap();
+            let all = model(&layout, 0, layout.size());
+            for displacement in -9..60 {
+                let expected = all.iter().filter(|at| **at < displacement).count();
+                assert_eq!(layout.packed_before(displacement), expected, "{displacement} of {layout:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn elements_that_touch_are_ascending_and_those_that_overlap_are_not() {
+        let int = Layout::bytes(4);
+        assert!(int.is_ascending() && int.repeat(2, 4).unwrap().is_element_ascending());
+        assert!(int.indexed([(1, 0), (1, 4)]).unwrap().is_element_ascending());
+        assert!(!int.repeat(2, 3).unwrap().is_element_ascending());
+        // The same place twice is in order.
+        assert!(int.indexed([(1, 3), (1, 3)]).unwrap().is_element_ordered());
     }
 
     #[test]

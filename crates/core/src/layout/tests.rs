@@ -397,3 +397,40 @@ fn a_type_without_bytes_has_no_true_extent() {
     assert_eq!((layout.lower_bound(), layout.extent()), (-3, 32));
     assert_eq!((layout.true_lower_bound(), layout.true_extent()), (0, 0));
 }
+
+/// Elements of several blocks, so many and so far apart that they are packed by parts.
+#[test]
+fn elements_that_a_cache_does_not_hold_are_packed_in_their_order() {
+    let byte = Layout::bytes(1);
+    let blocks = byte.indexed([(3, 0), (5, 8)]).unwrap();
+    let column = Layout::bytes(2).repeat(3, 5).unwrap();
+    let mixed = Layout::structure([(1, 0, &column), (3, 16, &byte)]).unwrap();
+    for (layout, bytes) in
+        [(blocks, vec![0, 1, 2, 8, 9, 10, 11, 12]), (mixed, vec![0, 1, 5, 6, 10, 11, 16, 17, 18])]
+    {
+        for (extent, count) in [(20, 5_000), (-20, 5_000), (1_000, 100), (7_000, 40), (-7_000, 40)] {
+            let layout = layout.resized(0, extent).unwrap();
+            let span = layout.span(count).unwrap();
+            let at = |element: usize, byte: usize| {
+                (bytes[byte] as isize + element as isize * extent - span.lowest) as usize
+            };
+            let places: Vec<usize> = (0..count)
+                .flat_map(|element| (0..bytes.len()).map(move |byte| (element, byte)))
+                .map(|(element, byte)| at(element, byte))
+                .collect();
+            let original: Vec<u8> = (0..span.len).map(|i| (i * 7 + i / 251) as u8).collect();
+            let memory = Buffer::leaked(span.len);
+            memory.scatter(0, Piece::Bytes(&original));
+            let region = Region::new(layout.clone(), count, memory).unwrap();
+            let expected: Vec<u8> = places.iter().map(|place| original[*place]).collect();
+            let mut packed = vec![0; region.len()];
+            region.pack(0, &mut packed[..]);
+            assert!(packed == expected, "extent {extent}");
+            let other = Buffer::leaked(span.len);
+            Region::new(layout, count, other).unwrap().unpack(0, &packed[..]);
+            let mut unpacked = vec![0; span.len];
+            places.iter().for_each(|place| unpacked[*place] = original[*place]);
+            assert!(other.to_vec().unwrap() == unpacked, "extent {extent}");
+        }
+    }
+}

@@ -100,3 +100,95 @@ impl Links {
         *unmatched = unmatched.saturating_sub(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Buffer;
+    use crate::ids::{CommId, ProcessId, Source, TagSelector};
+    use crate::link::Link;
+    use crate::process::tests::net::Net;
+    use crate::request::{Posted, SendMode};
+    use alloc::vec::Vec;
+
+    /// A process that has begun so many long messages to another one, which has not seen them.
+    fn begun(count: u32) -> (Net, Vec<RequestId>) {
+        let mut net = Net::of_short_packets(2, 0);
+        let requests = (0..count).map(|_| begin(&mut net)).collect();
+        (net, requests)
+    }
+
+    fn begin(net: &mut Net) -> RequestId {
+        let (process, port) = &mut net.nodes[0];
+        let long = Buffer::leaked(200);
+        match process.isend(port, CommId::WORLD, long, 1, 0, SendMode::Standard) {
+            Ok(Posted::Pending(id)) => id,
+            posted => panic!("{posted:?}"),
+        }
+    }
+
+    fn link(net: &mut Net) -> &Link {
+        let links = &net.nodes[0].0.messages().links;
+        links.get(links.index_of(ProcessId(1)).expect("they have talked"))
+    }
+
+    /// Announcements that are not answered, those held back, and whether short messages go eagerly.
+    fn state(net: &mut Net) -> (u32, usize, bool) {
+        let Link { announcements, eager_bytes_end, .. } = link(net);
+        (announcements.unanswered, announcements.held_back.len(), *eager_bytes_end > 0)
+    }
+
+    #[test]
+    fn announcements_beyond_the_bound_wait_for_answers() {
+        let most = ANNOUNCEMENTS_MAX;
+        let (mut net, _) = begun(most);
+        assert_eq!(state(&mut net), (most, 0, true));
+        begin(&mut net);
+        begin(&mut net);
+        assert_eq!(state(&mut net), (most, 2, false), "later messages stay behind these");
+        for left in [(most, 1, false), (most, 0, true), (most - 1, 0, true)] {
+            let (process, port) = &mut net.nodes[1];
+            let into = Buffer::leaked(200);
+            assert!(process.irecv(port, CommId::WORLD, into, Source::Rank(0), TagSelector::Tag(0)).is_ok());
+            net.settle();
+            assert_eq!(state(&mut net), left, "one is answered");
+        }
+    }
+
+    #[test]
+    fn an_announcement_that_is_cancelled_makes_way() {
+        let most = ANNOUNCEMENTS_MAX;
+        let (mut net, requests) = begun(most + 2);
+        for (cancelled, left) in [(most, (most, 1, false)), (most + 1, (most, 0, true))] {
+            let (process, port) = &mut net.nodes[0];
+            process.cancel(port, requests[cancelled as usize]).unwrap();
+            assert_eq!(state(&mut net), left);
+        }
+        // One that has left is over when its receiver says so.
+        let (process, port) = &mut net.nodes[0];
+        process.cancel(port, requests[0]).unwrap();
+        assert_eq!(state(&mut net), (most, 0, true));
+        net.settle();
+        assert_eq!(state(&mut net), (most - 1, 0, true));
+    }
+
+    #[test]
+    fn a_peer_that_is_lost_gets_nothing_more() {
+        let (mut net, requests) = begun(ANNOUNCEMENTS_MAX + 5);
+        net.shared.borrow_mut().full_one_in = 1;
+        let waits = begin(&mut net);
+        let (process, port) = &mut net.nodes[0];
+        process.handle_peer_gone(port, ProcessId(1));
+        assert!(requests.into_iter().chain([waits]).all(|id| process.is_complete(id)));
+        let before = process.packet_counts();
+        net.shared.borrow_mut().full_one_in = 0;
+        net.settle();
+        assert_eq!(net.nodes[0].0.packet_counts(), before);
+        assert_eq!(link(&mut net).announcements.unanswered, 0);
+        let (process, port) = &mut net.nodes[0];
+        let lost = crate::error::Error::ProcessAborted(ProcessId(1));
+        assert!(!process.send_at_once(port, CommId::WORLD, Buffer::EMPTY, 1, 0));
+        let sent = process.isend(port, CommId::WORLD, Buffer::EMPTY, 1, 0, SendMode::Standard);
+        assert_eq!(sent, Err(lost));
+    }
+}

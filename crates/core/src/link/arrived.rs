@@ -163,6 +163,60 @@ mod tests {
         assert!(at_once(&mut arrived, 16, NOW + ACK_INTERVAL), "64 KiB and a while ago");
     }
 
+    fn noted(numbers: impl IntoIterator<Item = u32>) -> Arrived {
+        let mut arrived = Arrived::new();
+        numbers.into_iter().for_each(|number| arrived.note(number, 1, false, NOW));
+        arrived
+    }
+
+    #[test]
+    fn a_packet_that_comes_twice_changes_nothing() {
+        for number in [1, 4, 5] {
+            let before = noted([1, 2, 4, 5]);
+            let after = noted([1, 2, 4, 5, number]);
+            assert_eq!(after.ack(NOW), before.ack(NOW), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_jump_keeps_what_an_acknowledgement_can_name() {
+        for (jump, is_named) in [(32, true), (33, false), (34, false), (64, false), (1_000, false)] {
+            let ack = noted([1, 1 + jump]).ack(NOW);
+            assert_eq!((ack.covers(1), ack.covers(1 + jump)), (is_named, true), "{jump}");
+            assert!((2..=jump).all(|number| !ack.covers(number)), "{jump}");
+        }
+    }
+
+    /// So that a lost acknowledgement does no harm.
+    #[test]
+    fn a_run_grows_over_gaps_that_are_filled() {
+        // What comes after a gap is a run of its own.
+        assert_eq!(noted([1].into_iter().chain(3..=42)).ack(NOW).seen, Seen::Run(40));
+        let ack = noted([1, 3, 2].into_iter().chain(4..=80)).ack(NOW);
+        assert!((1..=80).all(|number| ack.covers(number)), "{ack:?}");
+        // Filled where bits just tell of it.
+        let ack = noted([1].into_iter().chain(3..=34).chain([2]).chain(35..=50)).ack(NOW);
+        assert!((2..=50).all(|number| ack.covers(number)), "{ack:?}");
+    }
+
+    #[test]
+    fn what_an_acknowledgement_told_is_owed_no_more() {
+        let mut arrived = noted([1, 2]);
+        arrived.note(3, ACK_BYTES - 10, false, NOW);
+        arrived.acked(Instant(NOW.0 - ACK_INTERVAL.0));
+        for number in 4..3 + ACK_PACKETS {
+            arrived.note(number, 1, false, NOW);
+            assert_eq!(arrived.due(), Some(NOW + ACK_DELAY), "{number}");
+        }
+        arrived.note(3 + ACK_PACKETS, 1, false, NOW);
+        assert_eq!(arrived.due(), Some(NOW), "as many packets as before the first");
+        arrived.acked(Instant(NOW.0 - ACK_INTERVAL.0));
+        arrived.note(4 + ACK_PACKETS, ACK_BYTES - 1, false, NOW);
+        assert_eq!(arrived.due(), Some(NOW + ACK_DELAY));
+        arrived.note(5 + ACK_PACKETS, 1, false, NOW);
+        assert_eq!(arrived.due(), Some(NOW), "as many bytes");
+    }
+
     proptest! {
         #[test]
         fn an_acknowledgement_never_names_what_has_not_come(

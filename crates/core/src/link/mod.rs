@@ -705,6 +705,54 @@ mod tests {
     }
 
     #[test]
+    fn credit_that_a_full_device_refused_is_returned_later() {
+        use crate::buffer::Buffer;
+        use crate::ids::{CommId, Source, TagSelector};
+        use crate::process::tests::net::Net;
+        use crate::request::{Posted, SendMode};
+
+        let mut net = Net::new(2, 1, RailCapabilities::default());
+        let owed = |net: &mut Net| {
+            let links = &net.nodes[1].0.messages().links;
+            links.index_of(ProcessId(0)).map_or(0, |index| links.get(index).owed)
+        };
+        let mut sent_count = 0;
+        while owed(&mut net) < CREDIT_RETURN_CELLS {
+            let (process, port) = &mut net.nodes[1];
+            let (source, tag) = (Source::Rank(0), TagSelector::Any);
+            assert!(process.irecv(port, CommId::WORLD, Buffer::leaked(1_000), source, tag).is_ok());
+            let (process, port) = &mut net.nodes[0];
+            let sent = process.isend(port, CommId::WORLD, Buffer::leaked(1_000), 1, 0, SendMode::Standard);
+            assert!(matches!(sent, Ok(Posted::Done(_))), "it has credit");
+            sent_count += 1;
+            assert!(sent_count < 10_000, "none is owed");
+            net.shared.borrow_mut().full_one_in = 1;
+            net.progress(1, u32::MAX);
+            net.shared.borrow_mut().full_one_in = 0;
+        }
+        assert!(net.progress(1, 0), "it takes the credit now");
+        assert_eq!(owed(&mut net), 0);
+        assert!(!net.progress(1, 0), "once");
+        net.progress(0, u32::MAX);
+        let links = &net.nodes[0].0.messages().links;
+        let link = links.get(links.index_of(ProcessId(1)).expect("they have talked"));
+        assert_eq!(link.credits, CREDIT_CELLS);
+    }
+
+    #[test]
+    fn a_link_fails_for_good_once() {
+        let mut links = Links::new(ProcessId(0), TrunkConfig::default(), None);
+        let net = crate::process::tests::net::Net::of_short_packets(2, 0);
+        let index = links.to(&net.nodes[0].1, ProcessId(1));
+        let aborted = Error::ProcessAborted(ProcessId(1));
+        assert!(links.fail(index, Error::Unreachable(ProcessId(1))), "it may turn out to be gone");
+        assert!(links.fail(index, aborted));
+        assert!(!links.fail(index, aborted));
+        assert_eq!(links.get(index).failed, Some(aborted));
+        assert!(links.have_failed());
+    }
+
+    #[test]
     fn links_of_near_and_far_processes_are_found_and_no_others() {
         let first = 1 << 20;
         let mut links = Links::new(ProcessId(first), TrunkConfig::default(), None);

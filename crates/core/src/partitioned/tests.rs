@@ -323,6 +323,11 @@ fn with_proc_null_nothing_is_sent() {
         process.pready(port, sender, 0).unwrap();
         assert_eq!(process.take(sender), Ok(Some(Completion::EMPTY)));
     }
+    let before = process.counts().requests;
+    for id in [sender, receiver] {
+        assert_eq!(process.free(id), Ok(()));
+    }
+    assert_eq!(process.counts().requests, before - 2, "nothing of them is under way");
 }
 
 #[test]
@@ -343,4 +348,127 @@ fn a_lost_peer_ends_both_ends() {
     net.progress(0, 0);
     let ended = net.nodes[0].0.take(sender).unwrap().unwrap();
     assert!(matches!(ended.error, Some(Error::ProcessAborted(_))), "{ended:?}");
+}
+
+/// The sender's parts end inside of the receiver's elements, which have gaps.
+#[test]
+fn parts_that_end_inside_of_an_element_arrive_whole() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut net = net(&mut random, 2);
+        let (send_parts, receive_parts) = [(8, 4), (24, 2), (48, 1), (3, 4), (12, 1)][random.index(5)];
+        let into = elements(&mut random, 4);
+        let (memory, _) = net::memory(vec![0; 48]);
+        let (process, port) = &mut net.nodes[0];
+        let sender = process.psend_init(port, CommId::WORLD, memory, send_parts, (1, TAG)).unwrap();
+        let (process, port) = &mut net.nodes[1];
+        let receiver =
+            process.precv_init(port, CommId::WORLD, into.clone(), receive_parts, (0, TAG)).unwrap();
+        for round in 0..3_u8 {
+            let sent: Vec<u8> = (0..48).map(|at| at * 3 + round + 1).collect();
+            memory.scatter(0, Piece::Bytes(&sent));
+            fill(&into, &[0; 48]);
+            let (process, port) = &mut net.nodes[1];
+            process.start(port, receiver).unwrap();
+            let (process, port) = &mut net.nodes[0];
+            process.start(port, sender).unwrap();
+            let mut left: Vec<u32> = (0..send_parts).collect();
+            let mut is_here = [false; 48];
+            while !left.is_empty() {
+                let part = left.swap_remove(random.index(left.len()));
+                let (process, port) = &mut net.nodes[0];
+                process.pready(port, sender, part).unwrap();
+                net.settle();
+                let each = 48 / send_parts as usize;
+                is_here[part as usize * each..][..each].fill(true);
+                for (part, bytes) in is_here.chunks(48 / receive_parts as usize).enumerate() {
+                    let is_whole = bytes.iter().all(|is_here| *is_here);
+                    let arrived = net.nodes[1].0.parrived(receiver, part as u32);
+                    assert_eq!(arrived, Ok(is_whole), "seed {seed}, part {part}");
+                }
+            }
+            let completion = net.nodes[1].0.take(receiver).unwrap().expect("all parts are there");
+            assert_eq!(completion.error, None);
+            assert_eq!(into.memory().to_vec().unwrap(), fill(&into, &sent), "seed {seed}, round {round}");
+            assert_eq!(net.nodes[0].0.take(sender), Ok(Some(Completion::EMPTY)));
+        }
+    }
+}
+
+#[test]
+fn a_part_of_one_byte_is_sent() {
+    let mut random = Random::new(1);
+    let mut net = net(&mut random, 2);
+    let ((from, _), (into, bytes)) = (net::memory(vec![7]), net::memory(vec![0]));
+    let (process, port) = &mut net.nodes[0];
+    let sender = process.psend_init(port, CommId::WORLD, from, 1, (1, TAG)).unwrap();
+    process.start(port, sender).unwrap();
+    process.pready(port, sender, 0).unwrap();
+    let (process, port) = &mut net.nodes[1];
+    let receiver = process.precv_init(port, CommId::WORLD, into, 1, (0, TAG)).unwrap();
+    process.start(port, receiver).unwrap();
+    let before = process.messages().completion_count;
+    net.settle();
+    let process = &mut net.nodes[1].0;
+    assert!(process.messages().completion_count > before, "waiting callers look again");
+    assert_eq!(process.take(receiver).unwrap().map(|end| end.error), Some(None));
+    assert_eq!(bytes, [7]);
+}
+
+#[test]
+fn a_failed_receive_is_looked_at_again() {
+    let (mut net, _, receiver) = two(8, 4);
+    let (process, port) = &mut net.nodes[1];
+    process.start(port, receiver).unwrap();
+    let before = process.messages().failure_count;
+    net.settle();
+    let process = &mut net.nodes[1].0;
+    assert!(process.messages().failure_count > before);
+    assert!(process.take(receiver).unwrap().is_some_and(|end| end.error.is_some()));
+}
+
+/// The memory of a request is in use until nothing of it is under way.
+#[test]
+fn a_freed_request_stays_until_its_messages_have_come() {
+    let (mut net, sender, receiver) = two(2, 2);
+    let (process, port) = &mut net.nodes[1];
+    assert_eq!(process.counts().requests, 2, "it, and the receive of its introduction");
+    process.start(port, receiver).unwrap();
+    process.free(receiver).unwrap();
+    assert_eq!(process.counts().requests, 2);
+    let (process, port) = &mut net.nodes[0];
+    process.start(port, sender).unwrap();
+    net.settle();
+    assert_eq!(net.nodes[1].0.counts().requests, 3, "it, and a receive for each part");
+    for (part, left) in [(1, 2), (0, 0)] {
+        let (process, port) = &mut net.nodes[0];
+        process.pready(port, sender, part).unwrap();
+        net.settle();
+        assert_eq!(net.nodes[1].0.counts().requests, left);
+    }
+    // And one that is not started.
+    let (mut net, _, receiver) = two(2, 2);
+    let process = &mut net.nodes[1].0;
+    process.free(receiver).unwrap();
+    assert_eq!(process.counts().requests, 2);
+    net.settle();
+    assert_eq!(net.nodes[1].0.counts().requests, 0);
+}
+
+#[test]
+fn what_is_no_partitioned_request_stays_what_it_is() {
+    let mut net = Net::of_short_packets(2, 0);
+    let (into, bytes) = net::memory(vec![0; 4]);
+    let (process, port) = &mut net.nodes[1];
+    let (source, tag) = (crate::ids::Source::Rank(0), crate::ids::TagSelector::Tag(3));
+    let Ok(crate::request::Posted::Pending(receive)) = process.irecv(port, CommId::WORLD, into, source, tag)
+    else {
+        panic!("nothing was sent")
+    };
+    assert_eq!(process.pready(port, receive, 0), Err(Error::Request));
+    let (process, port) = &mut net.nodes[0];
+    assert!(process.isend(port, CommId::WORLD, net::memory(vec![9; 4]).0, 1, 3, SendMode::Standard).is_ok());
+    net.settle();
+    assert_eq!(net.nodes[1].0.take(receive).unwrap().map(|end| end.error), Some(None));
+    assert_eq!(bytes, [9; 4]);
 }

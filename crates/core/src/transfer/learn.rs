@@ -214,6 +214,77 @@ mod tests {
         assert!(lengths.len() > 1 && lengths[0] == LOOK_COUNT as usize, "{looks:?}");
     }
 
+    /// Lengths of the runs of messages by the held way and of looks, in turn, with times in ns.
+    fn runs(learner: &mut Learner, count: usize, stream: u64, get: u64) -> Vec<usize> {
+        let picked: Vec<bool> = (0..count)
+            .map(|_| {
+                let learnt = learner.pick(1 << 20);
+                learner.note(1 << 20, learnt.way(), Duration::from_ns(ns(learnt.way(), stream, get)));
+                matches!(learnt, Learnt::Looked(_))
+            })
+            .collect();
+        picked.chunk_by(|a, b| a == b).map(<[bool]>::len).collect()
+    }
+
+    #[test]
+    fn looks_become_rarer_as_far_as_the_other_way_allows() {
+        // Slower, twice as slow, and so far slower that the first message of a look shows it.
+        for (get, look, most) in [(110, 4, 124), (199, 4, 124), (200, 4, 252), (399, 4, 252), (400, 1, 252)] {
+            let doubled = core::iter::successors(Some(4), |pause: &usize| Some((pause * 2).min(most)));
+            let pauses = doubled.take(9);
+            let expected: Vec<usize> = pauses.flat_map(|pause| [pause, look]).collect();
+            let mut learner = Learner::default();
+            let count = expected.iter().sum();
+            assert_eq!(runs(&mut learner, count, 100, get), expected, "{get}");
+        }
+    }
+
+    #[test]
+    fn a_gain_of_less_than_a_sixteenth_changes_nothing() {
+        for (get, changes) in [(149, true), (150, false), (160, false)] {
+            let mut learner = Learner::default();
+            runs(&mut learner, 8, 160, get);
+            let held = learner.pick(1 << 20);
+            let expected = Learnt::Held(if changes { Way::Get } else { Way::Stream });
+            assert_eq!(held, expected, "{get}");
+        }
+    }
+
+    #[test]
+    fn a_held_way_that_is_half_as_slow_again_is_compared_soon() {
+        // Packets are held, or got ones are after the first look.
+        for (stream, get, held) in [(100, 150, Way::Stream), (150, 100, Way::Get)] {
+            for (slower, is_soon) in [(150, false), (151, true)] {
+                let mut learner = Learner::default();
+                runs(&mut learner, 4 + 4, stream, get);
+                // A pause long enough for a look to be brought forward.
+                while learner.classes[class_of(1 << 20)].pause < 64 {
+                    runs(&mut learner, 1, stream, get);
+                }
+                let now = |of| if of == held { slower } else { 1_000 };
+                let first = runs(&mut learner, 40, now(Way::Stream), now(Way::Get))[0];
+                assert_eq!(first < 40, is_soon, "{held:?} {slower}: {first}");
+                assert!(!is_soon || first >= PAUSE_SLOWER as usize - 1, "{first}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_that_come_after_their_look_are_ignored() {
+        let mut learner = Learner::default();
+        let mut looked_count = 0;
+        while looked_count < LOOK_COUNT {
+            let learnt = learner.pick(1 << 20);
+            looked_count += u32::from(matches!(learnt, Learnt::Looked(_)));
+            if let Learnt::Held(way) = learnt {
+                learner.note(1 << 20, way, Duration::from_ns(100));
+            }
+        }
+        assert!(matches!(learner.pick(1 << 20), Learnt::Held(Way::Stream)), "the look is over");
+        (0..4).for_each(|_| learner.note(1 << 20, Way::Get, Duration::from_ns(1)));
+        assert!(matches!(learner.pick(1 << 20), Learnt::Held(Way::Stream)));
+    }
+
     #[test]
     fn looks_cost_at_most_one_message_in_32() {
         for (stream, get, most) in [(100, 110, 1_000 / 32 + 8), (100, 250, 1_000 / 64 + 8)] {

@@ -109,6 +109,7 @@ impl Registrations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     fn key(word: u64) -> RemoteKey {
         RemoteKey { words: [word, 0] }
@@ -136,6 +137,51 @@ mod tests {
         assert!(!cache.release(RAIL, key(2)));
         assert_eq!(cache.invalidate(base, 1), [(RAIL, key(2))]);
         assert!(cache.entries.is_empty());
+    }
+
+    #[test]
+    fn memory_that_is_unmapped_takes_along_what_touches_it_and_no_more() {
+        let memory = Buffer::leaked(300);
+        let base = memory.as_ptr().unwrap() as usize;
+        // Registrations of each hundred bytes.
+        for (at, len, gone) in [
+            (100, 100, vec![1]),
+            (0, 300, vec![0, 1, 2]),
+            (99, 1, vec![0]),
+            (99, 2, vec![0, 1]),
+            (199, 2, vec![1, 2]),
+            (200, 1, vec![2]),
+            (300, 50, vec![]),
+        ] {
+            let mut cache = Registrations::new(4);
+            let part = |place: usize| memory.part(100 * place, 100);
+            for place in 0..3 {
+                assert_eq!(cache.made(RAIL, &part(place), key(place as u64)), None);
+                cache.release(RAIL, key(place as u64));
+            }
+            let ended = cache.invalidate(base + at, len);
+            let expected: Vec<_> = gone.iter().map(|place| (RAIL, key(*place as u64))).collect();
+            assert_eq!(ended, expected, "{len} bytes at {at}");
+            for place in 0..3 {
+                let is_kept = cache.find(RAIL, &part(place)).is_some();
+                assert_eq!(is_kept, !gone.contains(&place), "{len} bytes at {at}: {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn others_of_the_rail_are_kept_when_one_is_not() {
+        let memory = Buffer::leaked(200);
+        let mut cache = Registrations::new(4);
+        for word in 0..2 {
+            let part = memory.part(100 * word, 100);
+            assert_eq!(cache.made(RAIL, &part, key(word as u64)), None);
+            cache.release(RAIL, key(word as u64));
+        }
+        cache.keep_no_longer(RAIL, key(1));
+        cache.keep_no_longer(Rail(0), key(0));
+        assert_eq!(cache.find(RAIL, &memory.part(0, 100)), Some(key(0)));
+        assert_eq!(cache.find(RAIL, &memory.part(100, 100)), None);
     }
 
     #[test]
