@@ -360,3 +360,22 @@ fn kernels_speed() {
         std::println!("{operation:?} of {datatype:?}: {rate:.1} GB/s of one operand, 32 KiB, in cache");
     }
 }
+
+#[test]
+fn the_number_of_an_operation_is_its_own() {
+    let mut numbers = std::collections::BTreeSet::new();
+    for &operation in Operation::ALL {
+        let Some(&datatype) = Predefined::ALL.iter().find(|of| operation.is_defined_on(**of)) else {
+            continue;
+        };
+        let Ok(reducer) = Reducer::for_accumulate(operation, datatype) else { continue };
+        assert!(numbers.insert(reducer.number()), "{operation:?}");
+    }
+    let noop = |_: &[u8], _: &mut [u8]| ();
+    for commutative in [false, true] {
+        let reducer = Reducer::user(Arc::new(noop), 4, commutative).unwrap();
+        assert!(numbers.insert(reducer.number()), "commutes: {commutative}");
+    }
+    assert!(!numbers.contains(&0) && numbers.len() > 10, "{numbers:?}");
+    assert_eq!(Reducer::user(Arc::new(noop), 0, true).map(drop), Err(Error::Type));
+}

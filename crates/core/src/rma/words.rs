@@ -423,6 +423,39 @@ mod tests {
     }
 
     #[test]
+    fn words_are_changed_as_such_and_only_whole_ones() {
+        for (datatype, bytes) in [(Predefined::Uint32, 4), (Predefined::Uint64, 8)] {
+            let ones = |count: usize| {
+                let mut one = vec![0; bytes];
+                one[0] = 1;
+                memory(&one.repeat(count))
+            };
+            let target = memory(&vec![5; 3 * bytes]);
+            let changed = core::cell::Cell::new(0);
+            let word = |piece: &Buffer| {
+                assert_eq!(piece.len(), bytes);
+                changed.set(changed.get() + 1);
+                Some(Mapped(*piece))
+            };
+            let (sum, old) = ((Operation::Sum, datatype), Buffer::leaked(3 * bytes));
+            let run = |source: usize, fetched: usize| {
+                let (source, fetched) = (Source::from(ones(source)), Sink::from(old.part(0, fetched)));
+                accumulate_by_words(&Sink::from(target), Some(&source), Some(&fetched), sum, word)
+            };
+            assert_eq!(run(3, 3 * bytes), Ok(()));
+            assert_eq!(changed.get(), 3, "each by itself");
+            assert_eq!(old.to_vec().unwrap(), vec![5; 3 * bytes]);
+            let mut expected = vec![5; bytes];
+            expected[0] = 6;
+            assert_eq!(target.to_vec().unwrap(), expected.repeat(3));
+            for (source, fetched) in [(2, 3 * bytes), (3, 2 * bytes), (2, 2 * bytes)] {
+                assert_eq!(run(source, fetched), Err(Error::Count));
+            }
+            assert_eq!(changed.get(), 3, "nothing is done");
+        }
+    }
+
+    #[test]
     fn by_words_too_an_operation_needs_a_source() {
         let (target, old) = (memory(&7_u64.to_ne_bytes()), Buffer::leaked(8));
         let (target, old) = (Sink::from(target), Sink::from(old));

@@ -156,6 +156,17 @@ fn bad_arguments_are_errors_that_name_the_thing() {
     let linear = choice(Algorithm::Linear);
     assert!(matches!(gather(pool, context, Some(low), None, 0, linear), Err(Error::Argument(_))));
     assert!(matches!(gather(pool, context, None, None, 1, linear), Err(Error::Argument(_))));
+    // One block of two ranks is 4 bytes.
+    let bruck = choice(Algorithm::Bruck);
+    for send in [low.part(0, 3), low.part(0, 5), low] {
+        let made = allgather(pool, context, Some(send), Blocks::Uniform(high), bruck);
+        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
+        let sends = [send, send];
+        let made = alltoall(pool, context, Some(Blocks::Each(&sends)), Blocks::Uniform(high), linear);
+        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
+        let made = scatter(pool, context, Some(Blocks::Uniform(high)), Some(send), 0, linear);
+        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
+    }
     let counts = Counts::Each(&[8]);
     let halving = choice(Algorithm::RecursiveHalving);
     assert!(reduce_scatter(pool, context, Some(low), high, counts, &sum, halving).is_err());

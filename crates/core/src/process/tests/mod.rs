@@ -8,6 +8,7 @@ mod learn;
 mod model;
 pub(crate) mod net;
 mod paced;
+mod requests;
 mod survive;
 mod trunk;
 mod trunk_faults;

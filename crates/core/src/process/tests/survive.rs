@@ -379,3 +379,17 @@ fn a_failure_that_one_member_knows_is_one_for_all_that_shrink() {
         assert_eq!((made.size(), made.rank()), (207, rank as u32));
     }
 }
+
+#[test]
+fn a_freed_communicator_leaves_the_failures_of_others() {
+    let mut net = survivors(3, 1);
+    let other = add_comm(&mut net, 9);
+    let (process, port) = &mut net.nodes[0];
+    let receive = process.irecv_request(port, CommId::WORLD, Buffer::EMPTY, ANY.0, ANY.1).unwrap();
+    tell(&mut net, 0, 1);
+    let process = &mut net.nodes[0].0;
+    assert_eq!(process.messages.interrupted.len(), 2);
+    process.free_comm(other).unwrap();
+    assert_eq!(process.messages.interrupted.len(), 1);
+    assert!(process.is_complete(receive), "its failure is not acknowledged");
+}

@@ -155,6 +155,10 @@ fn a_grant_of_a_withdrawn_request_is_not_that_of_the_next() {
     assert_eq!(world.taken(0, first).and_then(|end| end.error), Some(gone(2)));
     let held = world.lock(1, &[1]);
     let second = world.lock(0, &[1]);
+    if let Ok(Posted::Pending(id)) = second {
+        let need = crate::explain::Need::Other("the locks of the windows of ranks 1".into());
+        assert_eq!(world.net.nodes[0].0.need(id), need);
+    }
     assert_eq!(world.end(1, held), Some(Ok(())), "it has been given back");
     assert_eq!(world.end(0, second), None, "1 has it");
     let unlocked = world.unlock(1, 1, true);
