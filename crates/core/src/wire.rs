@@ -468,6 +468,21 @@ mod tests {
         }
 
         #[test]
+        fn what_is_read_from_damaged_bytes_is_what_they_say(
+            header in header(), credits: u16, sequence: u32, bit: prop::sample::Index,
+        ) {
+            let mut bytes = header.emit(Prefix { credits, sequence }).as_slice().to_vec();
+            let bit = bit.index(8 * bytes.len());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            // A flag may say that there are more fields.
+            bytes.resize(bytes.len() + 100, 0);
+            if let Ok((prefix, header, len)) = parse(&bytes) {
+                let emitted = header.emit(prefix);
+                prop_assert_eq!(emitted.as_slice(), &bytes[..len]);
+            }
+        }
+
+        #[test]
         fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
             let _ = parse(&bytes);
         }
@@ -485,6 +500,37 @@ mod tests {
             };
             prop_assert_eq!(parse_eager(&bytes), eager);
         }
+    }
+
+    #[test]
+    fn ranks_are_below_two_to_the_31st() {
+        let prefix = Prefix { credits: 0, sequence: 0 };
+        for (source, is_right) in [(0, true), (i32::MAX as u32, true), (1 << 31, false), (u32::MAX, false)] {
+            let envelope = Envelope { context: ContextId::WORLD, source, tag: 0 };
+            let request = RequestId::from_bits(1);
+            for header in [Header::Eager(envelope), Header::EagerSync(envelope, request)] {
+                let emitted = header.emit(prefix);
+                assert_eq!(parse(emitted.as_slice()).is_ok(), is_right, "{source}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_keys_than_a_header_holds_are_refused() {
+        let mut keys = Keys::default();
+        for rail in 0..KEYS_MAX as u8 {
+            assert!(keys.push(Rail(rail), RemoteKey { words: [7, 7] }));
+        }
+        let request = RequestId::from_bits(1);
+        let header = Header::Cts { sender: request, receiver: request, length: 0, keys };
+        let mut bytes = header.emit(Prefix { credits: 0, sequence: 0 }).as_slice().to_vec();
+        bytes.resize(bytes.len() + 64, 0);
+        assert!(parse(&bytes).is_ok());
+        // The word that says which rails have a key.
+        let rails = (1_u64 << KEYS_MAX) - 1;
+        let at = bytes.windows(8).position(|word| word == rails.to_le_bytes()).expect("it is there");
+        bytes[at] |= 1 << KEYS_MAX;
+        assert!(parse(&bytes).is_err());
     }
 
     #[test]

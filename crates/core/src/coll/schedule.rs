@@ -403,4 +403,34 @@ mod tests {
         assert_eq!((schedule.steps[2].first_edge, schedule.edges[0].to), (0, 3));
         assert_eq!((schedule.steps[3].needs, schedule.steps[3].pending), (1, 1));
     }
+
+    /// The steps that wait for a step, in the order in which they were made to.
+    fn waiting(schedule: &Schedule, step: u32) -> Vec<(u32, bool)> {
+        let mut next = schedule.steps[step as usize].first_edge;
+        core::iter::from_fn(|| {
+            let edge = schedule.edges.get(next as usize)?;
+            next = edge.next;
+            Some((edge.to, edge.on_issue))
+        })
+        .collect()
+    }
+
+    #[test]
+    fn an_appended_part_keeps_its_order_behind_a_part_with_one() {
+        let (mut pool, buffer) = (Pool::default(), Buffer::leaked(4));
+        let mut part = Builder::new(&mut pool, false);
+        let steps = [0, 1, 2].map(|to| part.send(to, buffer));
+        part.after(steps[1], steps[0]);
+        part.issue_after(steps[2], steps[0]);
+        let mut builder = Builder::new(&mut pool, false);
+        let own = [3, 4].map(|to| builder.send(to, buffer));
+        builder.after(own[1], own[0]);
+        builder.append(&mut pool, part.finish(), |rank| rank);
+        let last = builder.send(5, buffer);
+        builder.after(last, StepId(2));
+        let schedule = builder.finish();
+        assert_eq!(waiting(&schedule, 0), [(1, false)]);
+        assert_eq!(waiting(&schedule, 2), [(3, false), (4, true), (5, false)]);
+        assert!([1, 3, 4, 5].into_iter().all(|step| waiting(&schedule, step).is_empty()));
+    }
 }

@@ -248,7 +248,7 @@ mod tests {
     fn segments_make_up_all_data_and_fit_their_areas() {
         for element_bytes in [1, 3, 8, 12, 24, 64, 100, 128, 4096] {
             let unit = unit(element_bytes);
-            assert!(unit.is_multiple_of(element_bytes) && unit.is_multiple_of(LINE_BYTES));
+            assert!(unit > 0 && unit.is_multiple_of(element_bytes) && unit.is_multiple_of(LINE_BYTES));
             let smaller = (1..unit).find(|n| n.is_multiple_of(element_bytes) && n.is_multiple_of(LINE_BYTES));
             assert_eq!(smaller, None, "{element_bytes}");
         }

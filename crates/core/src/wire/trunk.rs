@@ -253,6 +253,20 @@ mod tests {
         }
 
         #[test]
+        fn what_is_read_from_damaged_bytes_is_what_they_say(body in body(), bit: prop::sample::Index) {
+            let ack = Ack { largest: 1, seen: Seen::Bits(7), delay: Duration(0) };
+            let header = TrunkHeader { number: 2, ack_now: true, ack, body };
+            let mut bytes = header.emit().as_slice().to_vec();
+            let bit = bit.index(8 * bytes.len());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes.resize(bytes.len() + 40, 0);
+            if let Ok((header, len)) = parse(&bytes) {
+                let emitted = header.emit();
+                prop_assert_eq!(emitted.as_slice(), &bytes[..len]);
+            }
+        }
+
+        #[test]
         fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = parse(&bytes);
         }

@@ -311,12 +311,23 @@ fn across_arguments_that_do_not_fit_are_refused() {
     assert!(across::gather(&mut pool, at, None, None, Part::Root).is_err());
     assert!(across::scatter(&mut pool, at, None, None, Part::Remote(1)).is_err());
     assert_eq!(across::gather(&mut pool, at, None, Some(Blocks::Uniform(short)), Part::Root).err(), lengths);
+    let root = Some(Error::Root { root: 3, size: 3 });
+    let remote = Part::Remote(3);
+    assert_eq!(across::gather(&mut pool, at, Some(short), None, remote).err(), root);
+    assert_eq!(across::scatter(&mut pool, at, None, Some(short), remote).err(), root);
+    let nine = Blocks::Uniform(Buffer::virtual_of(9));
+    assert_eq!(across::scatter(&mut pool, at, Some(Blocks::Uniform(short)), None, Part::Root).err(), lengths);
     let blocks = Blocks::Uniform(short);
+    assert_eq!(across::alltoall(&mut pool, at, nine, blocks).err(), lengths);
+    assert_eq!(across::alltoall(&mut pool, at, blocks, nine).err(), lengths);
+    assert!(across::alltoall(&mut pool, at, nine, nine).is_ok());
     assert_eq!(across::allgather(&mut pool, at, short, blocks, &mut choose).err(), lengths);
     assert_eq!(across::alltoall(&mut pool, at, blocks, blocks).err(), lengths);
     let (bytes, long) =
         (Reducer::predefined(Operation::Sum, Predefined::Uint8).unwrap(), Buffer::virtual_of(8));
     assert_eq!(across::allreduce(&mut pool, at, short, long, &bytes, &mut choose).err(), lengths);
+    let reduced = across::reduce(&mut pool, at, Some(short), None, &bytes, remote, &mut choose);
+    assert_eq!(reduced.err(), root);
     for counts in [&[3, 5][..], &[7, 2], &[7]] {
         let made = across::reduce_scatter(&mut pool, at, long, short, counts, &bytes, &mut choose);
         assert_eq!(made.err(), lengths, "{counts:?}");
