@@ -455,6 +455,63 @@ mod tests {
     }
 
     #[test]
+    fn thresholds_are_the_lengths_at_which_the_choice_changes() {
+        let fabric = Fabric::default();
+        let mut changes_count = 0;
+        for collective in Collective::ALL {
+            for size in [2, 3, 8, 16, 100, 1000] {
+                let at = |bytes| choose(&question(collective, bytes, size), &fabric).algorithm;
+                let ranges = thresholds(&question(collective, 77, size), &fabric);
+                assert_eq!(ranges[0], (0, at(0)), "{collective:?} of {size}");
+                for two in ranges.windows(2) {
+                    let [(_, before), (start, after)] = [two[0], two[1]];
+                    assert_ne!(before, after, "{collective:?} of {size}: {ranges:?}");
+                    assert_eq!(
+                        (at(start - 1), at(start)),
+                        (before, after),
+                        "{collective:?} of {size}: {start}"
+                    );
+                    changes_count += 1;
+                }
+                // Points of every octave, up to the last.
+                for (octave, quarter) in (2..=40).flat_map(|octave| [4, 5, 6, 7].map(|of| (octave, of))) {
+                    let bytes: usize = quarter << (octave - 2);
+                    let range = ranges.iter().rfind(|(start, _)| *start <= bytes).expect("one begins at 0");
+                    assert_eq!(range.1, at(bytes), "{collective:?} of {size}: {bytes}");
+                }
+            }
+        }
+        assert!(changes_count > 30, "{changes_count}");
+    }
+
+    #[test]
+    fn an_explanation_has_a_line_for_each_algorithm_and_marks_one() {
+        let fabric = Fabric::default();
+        for collective in Collective::ALL {
+            for (size, commutative) in [(3, true), (16, true), (12, false), (1000, true)] {
+                let question = Question { collective, bytes: 5000, size, commutative };
+                let text = explain(&question, &fabric);
+                let marked: Vec<&str> = text.lines().filter(|line| line.starts_with("* ")).collect();
+                let chosen = choose(&question, &fabric).algorithm;
+                assert_eq!(marked.len(), 1, "{text}");
+                assert!(marked[0][2..].starts_with(chosen.name()), "{text}");
+                for algorithm in collective.algorithms() {
+                    let is_its = |line: &&str| {
+                        line.get(2..)
+                            .is_some_and(|rest| rest.split_whitespace().next() == Some(algorithm.name()))
+                    };
+                    assert_eq!(
+                        text.lines().skip(1).filter(is_its).count(),
+                        1,
+                        "{}: {text}",
+                        algorithm.name()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn only_algorithms_that_serve_are_chosen() {
         for collective in Collective::ALL {
             for size in (1..=40).chain([64, 100, 1000, 12_288]) {

@@ -320,7 +320,9 @@ fn with_proc_null_nothing_is_sent() {
         assert_eq!(received, Completion { status: Status::PROC_NULL, error: None });
         process.pready(port, sender, 1).unwrap();
         assert_eq!(process.take(sender), Ok(None));
+        let before = process.messages().completion_count;
         process.pready(port, sender, 0).unwrap();
+        assert!(process.messages().completion_count > before, "waiting callers look again");
         assert_eq!(process.take(sender), Ok(Some(Completion::EMPTY)));
     }
     let before = process.counts().requests;

@@ -422,6 +422,45 @@ mod tests {
         assert_eq!((word.load(), word_of(&old)), (7, 2_100));
     }
 
+    /// The same, and how often it was changed.
+    struct Counted<'a>(Mapped, &'a core::cell::Cell<u32>);
+
+    impl Word for Counted<'_> {
+        fn load(&self) -> u64 {
+            self.0.load()
+        }
+        fn swap(&self, new: u64) -> u64 {
+            self.1.set(self.1.get() + 1);
+            self.0.swap(new)
+        }
+        fn add(&self, operand: u64) -> u64 {
+            self.1.set(self.1.get() + 1);
+            self.0.add(operand)
+        }
+        fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+            self.1.set(self.1.get() + 1);
+            self.0.replace(old, new)
+        }
+    }
+
+    #[test]
+    fn signed_words_are_compared_as_such() {
+        let (least, most) = ((Operation::Min, -5, 1, -5), (Operation::Max, -5, 1, 1));
+        for (operation, target, operand, expected) in [least, most] {
+            let changed = core::cell::Cell::new(0);
+            let long = (memory(&i64::to_ne_bytes(target)), memory(&i64::to_ne_bytes(operand)));
+            let short = (memory(&(target as i32).to_ne_bytes()), memory(&(operand as i32).to_ne_bytes()));
+            for ((target, operand), datatype) in [(short, Predefined::Int32), (long, Predefined::Int64)] {
+                let word = |piece: &Buffer| Some(Counted(Mapped(*piece), &changed));
+                let (target, source) = (Sink::from(target), Source::from(operand));
+                accumulate_by_words(&target, Some(&source), None, (operation, datatype), word).unwrap();
+            }
+            assert_eq!(long.0.to_vec().unwrap(), i64::to_ne_bytes(expected), "{operation:?}");
+            assert_eq!(short.0.to_vec().unwrap(), (expected as i32).to_ne_bytes(), "{operation:?}");
+            assert_eq!(changed.get(), 2);
+        }
+    }
+
     #[test]
     fn words_are_changed_as_such_and_only_whole_ones() {
         for (datatype, bytes) in [(Predefined::Uint32, 4), (Predefined::Uint64, 8)] {
@@ -434,8 +473,7 @@ mod tests {
             let changed = core::cell::Cell::new(0);
             let word = |piece: &Buffer| {
                 assert_eq!(piece.len(), bytes);
-                changed.set(changed.get() + 1);
-                Some(Mapped(*piece))
+                Some(Counted(Mapped(*piece), &changed))
             };
             let (sum, old) = ((Operation::Sum, datatype), Buffer::leaked(3 * bytes));
             let run = |source: usize, fetched: usize| {

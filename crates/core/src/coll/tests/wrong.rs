@@ -166,7 +166,20 @@ fn bad_arguments_are_errors_that_name_the_thing() {
         assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
         let made = scatter(pool, context, Some(Blocks::Uniform(high)), Some(send), 0, linear);
         assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
+        let made = gather(pool, context, Some(send), Some(Blocks::Uniform(high)), 0, linear);
+        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
     }
+    let blocks = Some(Blocks::Uniform(high));
+    for (send, recv, root) in [(None, Some(low), 0), (blocks, None, 1), (None, None, 1)] {
+        let made = scatter(pool, context, send, recv, root, linear);
+        assert!(matches!(made, Err(Error::Argument(_))), "root {root}");
+    }
+    assert!(scatter(pool, context, None, Some(low), 1, linear).is_ok());
+    let own = Counts::Uniform(4);
+    let halved = choice(Algorithm::RecursiveHalving);
+    let made = reduce_scatter(pool, context, Some(low), overlap, own, &sum, halved);
+    assert_eq!(made.unwrap_err(), Error::BuffersOverlap);
+    assert!(reduce_scatter(pool, context, Some(low), high, own, &sum, halved).is_ok());
     let counts = Counts::Each(&[8]);
     let halving = choice(Algorithm::RecursiveHalving);
     assert!(reduce_scatter(pool, context, Some(low), high, counts, &sum, halving).is_err());

@@ -359,16 +359,21 @@ fn members_agree_on_failures_that_they_learnt_in_any_order() {
     }
 }
 
-/// A member that knows of a failure before it shrinks leaves the failed one out, whoever coordinates.
+/// Members that fail once they have begun to shrink are left out if one of the others knows of it when it
+/// begins.
 #[test]
 fn a_failure_that_one_member_knows_is_one_for_all_that_shrink() {
     let gone = [65, 130, 200];
     let mut net = survivors(210, 1);
     let live: Vec<usize> = (0..210).filter(|at| !gone.contains(at)).collect();
+    for at in gone {
+        assert!(net.nodes[at].0.survivors().ishrink(CommId::WORLD).is_ok());
+        net.progress(at, 0);
+    }
     gone.into_iter().for_each(|gone| tell(&mut net, 209, gone));
     let made: Vec<_> =
         live.iter().map(|&at| (at, net.nodes[at].0.survivors().ishrink(CommId::WORLD).unwrap())).collect();
-    // The others hear of it while they shrink.
+    settle(&mut net, &live);
     for &at in live.iter().filter(|at| **at != 209) {
         gone.into_iter().for_each(|gone| tell(&mut net, at, gone));
     }
@@ -392,4 +397,40 @@ fn a_freed_communicator_leaves_the_failures_of_others() {
     process.free_comm(other).unwrap();
     assert_eq!(process.messages.interrupted.len(), 1);
     assert!(process.is_complete(receive), "its failure is not acknowledged");
+}
+
+#[test]
+fn a_revocation_makes_waiting_callers_look_again() {
+    let mut net = survivors(2, 1);
+    let other = add_comm(&mut net, 9);
+    let process = &mut net.nodes[0].0;
+    let before = process.messages.completion_count;
+    process.survivors().revoke(other).unwrap();
+    assert!(process.messages.completion_count > before, "though no request has ended");
+    let after = process.messages.completion_count;
+    process.survivors().revoke(other).unwrap();
+    assert_eq!(process.messages.completion_count, after, "it is revoked already");
+}
+
+#[test]
+fn a_stranger_revokes_no_communicator() {
+    use crate::survive::{Note, What};
+    let mut net = survivors(3, 1);
+    let context = ContextId::new(ProcessId(0), 9);
+    let comm = net.nodes[0].0.add_comm(Communicator::new(context, Group::world(2), 0));
+    let (process, port) = &mut net.nodes[2];
+    let links = &mut process.messages.links;
+    let index = links.to(port, ProcessId(0));
+    links.queue_control(index, crate::wire::Header::Note(Note { context, what: What::Revoke }));
+    settle(&mut net, &[0, 2]);
+    let process = &mut net.nodes[0].0;
+    assert_eq!(process.survivors().is_revoked(comm), Ok(false));
+    let event = process.poll_event();
+    assert!(
+        matches!(
+            event,
+            Some(crate::process::ProcessEvent::PeerLost(ProcessId(2), Error::PeerMisbehaved { .. }))
+        ),
+        "{event:?}"
+    );
 }

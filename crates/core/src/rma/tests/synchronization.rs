@@ -526,5 +526,6 @@ fn a_fence_ends_the_operations_on_every_member() {
         assert!(process.windows().begin_fence(port, WINDOW).is_ok());
         world.net.settle();
         assert_eq!(world.sent(me) - before, 2, "the put and the fence: what was long is over");
+        assert_eq!(world.flush(me, None, false), Ok(Posted::Done(Completion::EMPTY)), "the fence ends it");
     }
 }
