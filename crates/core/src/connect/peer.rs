@@ -659,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dial_that_is_a_duplicate_waits_for_the_peers_and_is_later_than_it() {
+    fn a_dial_that_is_a_duplicate_waits_for_the_peers() {
         let (mut peer, now) = one_rail(vec![4, 5]);
         peer.take_due(0, now);
         assert_eq!(peer.on_failure(0, Failure::Duplicate(7), now), Consequence::Nothing);

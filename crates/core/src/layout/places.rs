@@ -193,7 +193,7 @@ mod tests {
 
     /// As the elements of a file's view, of which only one is looked at.
     #[test]
-    fn packed_before_counts_in_one_element_if_elements_do_not_follow() {
+    fn packed_before_counts_in_one_element_if_none_follows() {
         let int = Layout::bytes(4);
         let list = int.indexed([(1, 1), (2, 6), (1, 20)]).unwrap();
         for extent in [0, -100] {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_touch_are_ascending_and_those_that_overlap_are_not() {
+    fn elements_that_touch_ascend_and_those_that_overlap_do_not() {
         let int = Layout::bytes(4);
         assert!(int.is_ascending() && int.repeat(2, 4).unwrap().is_element_ascending());
         assert!(int.indexed([(1, 0), (1, 4)]).unwrap().is_element_ascending());

@@ -400,7 +400,7 @@ fn a_type_without_bytes_has_no_true_extent() {
 
 /// Elements of several blocks, so many and so far apart that they are packed by parts.
 #[test]
-fn elements_that_a_cache_does_not_hold_are_packed_in_their_order() {
+fn elements_beyond_a_cache_are_packed_in_their_order() {
     let byte = Layout::bytes(1);
     let blocks = byte.indexed([(3, 0), (5, 8)]).unwrap();
     let column = Layout::bytes(2).repeat(3, 5).unwrap();

@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_a_condition_waits_for_are_those_that_do_not_meet_it() {
+    fn a_condition_waits_for_the_members_that_do_not_meet_it() {
         let mut window = window(8);
         let missing = |window: &Window, wants: &Wants| window.missing(wants).collect::<Vec<_>>();
         let all = [0, 1, 2, 3].to_vec();

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_unmapped_takes_along_what_touches_it_and_no_more() {
+    fn unmapped_memory_takes_along_what_touches_it_and_no_more() {
         let memory = Buffer::leaked(300);
         let base = memory.as_ptr().unwrap() as usize;
         // Registrations of each hundred bytes.

@@ -156,30 +156,6 @@ fn bad_arguments_are_errors_that_name_the_thing() {
     let linear = choice(Algorithm::Linear);
     assert!(matches!(gather(pool, context, Some(low), None, 0, linear), Err(Error::Argument(_))));
     assert!(matches!(gather(pool, context, None, None, 1, linear), Err(Error::Argument(_))));
-    // One block of two ranks is 4 bytes.
-    let bruck = choice(Algorithm::Bruck);
-    for send in [low.part(0, 3), low.part(0, 5), low] {
-        let made = allgather(pool, context, Some(send), Blocks::Uniform(high), bruck);
-        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
-        let sends = [send, send];
-        let made = alltoall(pool, context, Some(Blocks::Each(&sends)), Blocks::Uniform(high), linear);
-        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
-        let made = scatter(pool, context, Some(Blocks::Uniform(high)), Some(send), 0, linear);
-        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
-        let made = gather(pool, context, Some(send), Some(Blocks::Uniform(high)), 0, linear);
-        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
-    }
-    let blocks = Some(Blocks::Uniform(high));
-    for (send, recv, root) in [(None, Some(low), 0), (blocks, None, 1), (None, None, 1)] {
-        let made = scatter(pool, context, send, recv, root, linear);
-        assert!(matches!(made, Err(Error::Argument(_))), "root {root}");
-    }
-    assert!(scatter(pool, context, None, Some(low), 1, linear).is_ok());
-    let own = Counts::Uniform(4);
-    let halved = choice(Algorithm::RecursiveHalving);
-    let made = reduce_scatter(pool, context, Some(low), overlap, own, &sum, halved);
-    assert_eq!(made.unwrap_err(), Error::BuffersOverlap);
-    assert!(reduce_scatter(pool, context, Some(low), high, own, &sum, halved).is_ok());
     let counts = Counts::Each(&[8]);
     let halving = choice(Algorithm::RecursiveHalving);
     assert!(reduce_scatter(pool, context, Some(low), high, counts, &sum, halving).is_err());
@@ -204,4 +180,39 @@ fn bad_arguments_are_errors_that_name_the_thing() {
         reduce_scatter(pool, context, Some(low), high, huge, &sum, halving).unwrap_err(),
         Error::Count
     );
+}
+
+#[test]
+fn buffers_that_do_not_fit_each_other_are_refused() {
+    let memory = Memory::new(&[0; 16]);
+    let (low, high) = (memory.buffer.part(0, 8), memory.buffer.part(8, 8));
+    let context = Context { rank: 0, size: 2 };
+    let pool = &mut Pool::default();
+    let sum = Reducer::predefined(Operation::Sum, Predefined::Int).unwrap();
+    let choice = |algorithm| Choice { algorithm, segment_bytes: 1 };
+    let (linear, overlap) = (choice(Algorithm::Linear), memory.buffer.part(4, 8));
+    // One block of two ranks is 4 bytes.
+    let bruck = choice(Algorithm::Bruck);
+    for send in [low.part(0, 3), low.part(0, 5), low] {
+        let made = allgather(pool, context, Some(send), Blocks::Uniform(high), bruck);
+        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
+        let sends = [send, send];
+        let made = alltoall(pool, context, Some(Blocks::Each(&sends)), Blocks::Uniform(high), linear);
+        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
+        let made = scatter(pool, context, Some(Blocks::Uniform(high)), Some(send), 0, linear);
+        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
+        let made = gather(pool, context, Some(send), Some(Blocks::Uniform(high)), 0, linear);
+        assert_eq!(made.unwrap_err(), OTHER_LENGTHS);
+    }
+    let blocks = Some(Blocks::Uniform(high));
+    for (send, recv, root) in [(None, Some(low), 0), (blocks, None, 1), (None, None, 1)] {
+        let made = scatter(pool, context, send, recv, root, linear);
+        assert!(matches!(made, Err(Error::Argument(_))), "root {root}");
+    }
+    assert!(scatter(pool, context, None, Some(low), 1, linear).is_ok());
+    let own = Counts::Uniform(4);
+    let halved = choice(Algorithm::RecursiveHalving);
+    let made = reduce_scatter(pool, context, Some(low), overlap, own, &sum, halved);
+    assert_eq!(made.unwrap_err(), Error::BuffersOverlap);
+    assert!(reduce_scatter(pool, context, Some(low), high, own, &sum, halved).is_ok());
 }

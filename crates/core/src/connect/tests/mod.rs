@@ -89,7 +89,7 @@ fn dials(connections: &mut Connections, now: Instant) -> Vec<DialId> {
 }
 
 #[test]
-fn a_peer_that_is_awaited_is_dialled_late_or_when_a_message_waits() {
+fn an_awaited_peer_is_dialled_late_or_when_a_message_waits() {
     for is_hastened in [false, true] {
         let mut connections = connections(4);
         connections.await_peer(PEER, plan(1), 1, NOW);

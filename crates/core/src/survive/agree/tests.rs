@@ -409,7 +409,7 @@ fn reports_that_no_correct_member_sends_are_errors() {
 }
 
 #[test]
-fn reports_for_a_ballot_that_did_not_come_are_dropped_with_the_decision() {
+fn reports_for_a_ballot_to_come_go_with_the_decision() {
     let mut machine = Agreements::new(1, 3, core::iter::empty());
     machine.call(call(0), &mut Outputs::default());
     // 2 knows that 0 has failed; its decision comes nevertheless.
