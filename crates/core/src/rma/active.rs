@@ -556,6 +556,27 @@ mod tests {
         }
     }
 
+    /// Tags are counted, and begin anew.
+    #[test]
+    fn the_least_and_the_greatest_tag_are_tags() {
+        for tag in [0, 2, Tag::MAX - 1] {
+            let put = ActiveMessage::Put(Follow::Data(tag)).emit_row(0, 8);
+            assert_eq!(ActiveMessage::parse(&put).unwrap().0, ActiveMessage::Put(Follow::Data(tag)));
+        }
+        for tag in [1, 3, Tag::MAX] {
+            let get = ActiveMessage::Get(tag).emit_row(0, 8);
+            assert_eq!(ActiveMessage::parse(&get).unwrap().0, ActiveMessage::Get(tag));
+        }
+        for (message, why) in [
+            (ActiveMessage::Put(Follow::Data(-2)), "negative"),
+            (ActiveMessage::Put(Follow::Data(1)), "of a result"),
+            (ActiveMessage::Get(2), "of data"),
+            (ActiveMessage::Get(-1), "negative"),
+        ] {
+            assert!(ActiveMessage::parse(&message.emit_row(0, 8)).is_err(), "{why}");
+        }
+    }
+
     #[test]
     fn a_refusal_says_its_reason_by_number() {
         let reasons = [Error::WindowRange, Error::Op, Error::Count];

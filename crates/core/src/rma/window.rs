@@ -669,10 +669,10 @@ mod tests {
             assert_eq!(missing(&window, &wants), all);
             assert_eq!(window.settle(&wants), None);
         }
-        window.peers[1].pending = 1;
+        window.peers[0].pending = 1;
         window.peers[2].flush_sent = 1;
         for wants in [Wants::Local(None), Wants::Done(None)] {
-            assert_eq!(missing(&window, &wants), [1, 2]);
+            assert_eq!(missing(&window, &wants), [0, 2]);
         }
         window.peers[1].is_granted = true;
         (window.peers[2].posts, window.peers[3].completes) = (1, 1);
@@ -683,9 +683,9 @@ mod tests {
         for rank in [0, 1, 2] {
             window.peers[rank].fences = 1;
         }
-        assert_eq!(missing(&window, &Wants::Fence(1)), [1, 2, 3]);
+        assert_eq!(missing(&window, &Wants::Fence(1)), [0, 2, 3]);
         let need = |wants| window.need(&wants);
-        assert_eq!(need(Wants::Done(None)), "its operations on the windows of ranks 1, 2");
+        assert_eq!(need(Wants::Done(None)), "its operations on the windows of ranks 0, 2");
         assert_eq!(need(Wants::Locks([0, 1].into())), "the locks of the windows of ranks 0");
         assert_eq!(need(Wants::Completes([3, 0].into())), "MPI_Win_complete of ranks 0");
     }

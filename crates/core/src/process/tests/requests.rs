@@ -95,13 +95,13 @@ fn steps_that_call_the_users_function_wait_for_the_user() {
     let choice = coll::select::Choice { algorithm: coll::Algorithm::RecursiveDoubling, segment_bytes: 1 };
     let sinks = [memory(vec![0; 3]), memory(vec![0; 3])];
     let mut begun = vec![];
-    for at in 0..2 {
+    for (at, sink) in sinks.iter().enumerate() {
         let (process, port) = &mut net.nodes[at];
         process.put_off_user_functions(true);
         let context = coll::Context { rank: at as u32, size: 2 };
         let send = memory(vec![at as u8 + 1; 3]).0;
         let pool = process.schedule_pool();
-        let schedule = coll::allreduce(pool, context, Some(send), sinks[at].0, &reducer, choice).unwrap();
+        let schedule = coll::allreduce(pool, context, Some(send), sink.0, &reducer, choice).unwrap();
         begun.push(pending(process.collectives().start(port, WORLD, schedule)));
     }
     // They are left, and there is no work.
@@ -110,14 +110,14 @@ fn steps_that_call_the_users_function_wait_for_the_user() {
         net.progress(1, u32::MAX);
     }
     assert!(!net.progress(0, u32::MAX), "a step that is left is no work");
-    for at in 0..2 {
-        assert!(!net.nodes[at].0.is_complete(begun[at]));
+    for (at, begun) in begun.iter().enumerate() {
+        assert!(!net.nodes[at].0.is_complete(*begun));
         net.nodes[at].0.put_off_user_functions(false);
     }
     net.settle();
-    for at in 0..2 {
-        assert_eq!(net.nodes[at].0.take(begun[at]), Ok(Some(Completion::EMPTY)));
-        assert_eq!(sinks[at].1, [3; 3]);
+    for (at, (begun, sink)) in begun.into_iter().zip(sinks).enumerate() {
+        assert_eq!(net.nodes[at].0.take(begun), Ok(Some(Completion::EMPTY)));
+        assert_eq!(sink.1, [3; 3]);
     }
 }
 

@@ -34,8 +34,8 @@ impl World {
     fn new(count: usize) -> Self {
         let mut net = Net::of_short_packets(count, 0);
         let memory: Vec<Buffer> = (0..count).map(|_| Buffer::leaked(BYTES)).collect();
-        for me in 0..count {
-            add_window(&mut net, me, Memory::Fixed(memory[me]));
+        for (me, window) in memory.iter().enumerate() {
+            add_window(&mut net, me, Memory::Fixed(*window));
         }
         Self { net, memory }
     }
