@@ -108,8 +108,8 @@ pub fn shm(
         },
         put: kernel_copy,
         get: kernel_copy,
-        // Between two calls of the kernel the sides wait for each other: in pieces of 1 MiB, 4 MiB both ways take
-        // 413 µs, in one 398. Nothing else goes on meanwhile, for up to a millisecond.
+        // Between two calls of the kernel the sides wait for each other: in pieces of 1 MiB, 4 MiB both ways
+        // take 413 µs, in one 398. Nothing else goes on meanwhile, for up to a millisecond.
         transfer_bytes_max: 4 << 20,
         ordered: true,
         reliable: true,
