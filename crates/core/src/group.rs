@@ -167,20 +167,18 @@ impl Group {
     }
 }
 
-fn ranks_of_ranges(ranges: &[RangeTriplet]) -> Result<Vec<i32>, Error> {
-    let mut ranks = Vec::new();
-    for &[first, last, stride] in ranges {
-        if stride == 0 {
-            return Err(Error::Argument("the stride of a range of ranks is 0"));
-        }
-        let (first, last, stride) = (i64::from(first), i64::from(last), i64::from(stride));
-        let steps = (last - first) / stride;
-        if (last - first) * stride < 0 {
-            continue;
-        }
-        ranks.extend((0..=steps).map(|step| (first + step * stride) as i32));
+/// One after another, so that the first one beyond the group is an error before the next is made: a wrong
+/// range may have billions.
+fn ranks_of_ranges(ranges: &[RangeTriplet]) -> Result<impl Iterator<Item = i32>, Error> {
+    if ranges.iter().any(|[_, _, stride]| *stride == 0) {
+        return Err(Error::Argument("the stride of a range of ranks is 0"));
     }
-    Ok(ranks)
+    Ok(ranges.iter().flat_map(|range| {
+        let [first, last, stride] = range.map(i64::from);
+        let is_empty = (last - first) * stride < 0;
+        let count = if is_empty { 0 } else { (last - first) / stride + 1 };
+        (0..count).map(move |step| (first + step * stride) as i32)
+    }))
 }
 
 fn as_range(members: &[ProcessId]) -> Option<Repr> {
@@ -206,6 +204,10 @@ mod tests {
         Group::from_members(members.iter().map(|&p| ProcessId(p)).collect()).unwrap()
     }
 
+    fn ranks(ranges: &[RangeTriplet]) -> Result<Vec<i32>, Error> {
+        ranks_of_ranges(ranges).map(Iterator::collect)
+    }
+
     #[test]
     fn a_range_has_the_ranks_from_the_first_up_to_the_last() {
         for ([first, last, stride], expected) in [
@@ -219,10 +221,19 @@ mod tests {
             ([4, 5, -2], vec![]),
             ([5, 0, 1], vec![]),
         ] {
-            assert_eq!(ranks_of_ranges(&[[first, last, stride]]), Ok(expected), "{first} {last} {stride}");
+            assert_eq!(ranks(&[[first, last, stride]]), Ok(expected), "{first} {last} {stride}");
         }
-        assert_eq!(ranks_of_ranges(&[[0, 1, 1], [4, 3, 1], [9, 8, -1]]), Ok(vec![0, 1, 9, 8]));
-        assert!(matches!(ranks_of_ranges(&[[0, 1, 0]]), Err(Error::Argument(_))));
+        assert_eq!(ranks(&[[0, 1, 1], [4, 3, 1], [9, 8, -1]]), Ok(vec![0, 1, 9, 8]));
+        assert!(matches!(ranks(&[[0, 1, 0]]), Err(Error::Argument(_))));
+    }
+
+    #[test]
+    fn a_range_that_leaves_the_group_by_far_ends_at_its_first_wrong_rank() {
+        let group = group(&[3, 5]);
+        let all = [0, i32::MAX, 1];
+        for result in [group.range_incl(&[all; 100]), group.range_excl(&[all; 100])] {
+            assert!(matches!(result, Err(Error::Rank { rank: 2, size: 2 })), "{result:?}");
+        }
     }
 
     #[test]
