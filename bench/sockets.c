@@ -28,7 +28,7 @@
 #define FRAME 64
 #define SEGMENT_MAX (60 << 10)
 #define SHORT_MAX 1024
-#define STREAM_MAX (32 << 10)
+#define STREAM_MAX (64 << 10)
 #define LONG_STREAM_MAX ((size_t)4 << 20)
 
 struct stream { int socket; char *out, *in; size_t bytes; int is_long; };
@@ -153,7 +153,7 @@ static void send_alone(struct stream *s)
 
 int main(int argc, char **argv)
 {
-    static const size_t sizes[] = {64,        1 << 10,   4 << 10,   16 << 10,  32 << 10, 60 << 10, 64 << 10,
+    static const size_t sizes[] = {64,        1 << 10,   4 << 10,   8 << 10,   16 << 10, 32 << 10, 60 << 10, 64 << 10,
                                    128 << 10, 256 << 10, 512 << 10, 1 << 20,   2 << 20,  4 << 20,
                                    16 << 20,  64 << 20};
     bench_start(&argc, &argv);

@@ -557,6 +557,7 @@ fn unused_of_software(host: &HostModel, config: &cluster::Config) -> Vec<Unused>
         ("exchange_ns", config.profile.is_none(), NO_DEVICE),
         ("get_ns", no_kernel_copy, NO_KERNEL_COPY),
         ("relay_rate", config.profile.is_none(), NO_DEVICE),
+        ("longer_packet", config.profile.is_none(), NO_DEVICE),
         ("lines_back_gbytes_per_s", config.profile.is_none(), NO_DEVICE),
     ]
 }

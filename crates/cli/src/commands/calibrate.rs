@@ -64,12 +64,16 @@ const COPY: Source = ("copy", include_str!("../../../../bench/copy.c"));
 const KERNEL_COPY: Source = ("kernel_copy", include_str!("../../../../bench/kernel_copy.c"));
 const RELAY: Source = ("relay", include_str!("../../../../bench/relay.c"));
 const LINES: Source = ("lines", include_str!("../../../../bench/lines.c"));
+const PACKETS: Source = ("packets", include_str!("../../../../bench/packets.c"));
 const SOCKETS: Source = ("sockets", include_str!("../../../../bench/sockets.c"));
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
 const RENDEZVOUS: Source = ("rendezvous", include_str!("../../../../bench/rendezvous.c"));
 const TURNS: Source = ("turns", include_str!("../../../../bench/turns.c"));
 const FAR: Source = ("far", include_str!("../../../../bench/far.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
+/// Those of two ranks that need no more said.
+const TWO_RANKS: [Source; 10] =
+    [RATE, BANDWIDTH, COPY, PACKETS, LINES, RELAY, KERNEL_COPY, RENDEZVOUS, SOCKETS, REDUCE];
 /// What the simulator has the workloads of.
 const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
 
@@ -244,7 +248,7 @@ impl Bench {
         for round in 1.. {
             let mut sightings = Vec::new();
             sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
-            for source in [RATE, BANDWIDTH, COPY, LINES, RELAY, KERNEL_COPY, RENDEZVOUS, SOCKETS, REDUCE] {
+            for source in TWO_RANKS {
                 sightings.extend(self.run(source, 2, &[])?);
             }
             sightings.extend(self.run(COLLECTIVES, 2, &EXCHANGE)?);

@@ -186,6 +186,13 @@ pub struct SocketCosts {
     pub receive_ps: u64,
     /// Rate of reads while no sender is active, bytes/s.
     pub receive_bytes_per_s: Option<u64>,
+    /// Sends, sends right after others, and reads by their length, the shortest first: beside these times,
+    /// and in place of the rates.
+    pub longer_sends: Vec<LongerTime>,
+    /// See `longer_sends`.
+    pub longer_streams: Vec<LongerTime>,
+    /// See `longer_sends`.
+    pub longer_receives: Vec<LongerTime>,
     /// Sends and reads of the same bytes at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
     /// Long packets sent right after others, by what a process goes through.
@@ -267,6 +274,15 @@ pub struct YieldAmong {
     pub yield_ps: u64,
 }
 
+/// What so many bytes take more than few.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LongerTime {
+    /// So many.
+    pub bytes: u64,
+    /// So much more, ps.
+    pub more_ps: u64,
+}
+
 /// Host software costs; those not given are the simulator's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SoftwareCosts {
@@ -308,6 +324,9 @@ pub struct SoftwareCosts {
     pub fresh_kernel_copy_rates: Vec<RateWithin>,
     /// Long packets copied in by one process and out by another at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
+    /// Packets between two cores by their payload, the shortest first: more than one of a cache line, with
+    /// both copies.
+    pub longer_packets: Vec<LongerTime>,
     /// Cache lines that another core has read, got back for writing, bytes/s.
     pub lines_back_bytes_per_s: Option<u64>,
     /// Time until a polling process sees an arrival, ps.
@@ -552,6 +571,9 @@ fn sockets(section: Section<'_>) -> Result<SocketCosts> {
         stream_bytes_per_s: rate("stream_gbytes_per_s")?,
         receive_ps: time("receive_ns")?,
         receive_bytes_per_s: rate("receive_gbytes_per_s")?,
+        longer_sends: longer(s, "longer_send")?,
+        longer_streams: longer(s, "longer_stream")?,
+        longer_receives: longer(s, "longer_receive")?,
         relay_rates: rates(s, "relay_rate")?,
         stream_rates: rates(s, "stream_rate")?,
         library_ps: time("library_ns")?,
@@ -650,6 +672,7 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         kernel_copy_rates: rates(s, "kernel_copy_rate")?,
         fresh_kernel_copy_rates: rates(s, "fresh_kernel_copy_rate")?,
         relay_rates: rates(s, "relay_rate")?,
+        longer_packets: longer(s, "longer_packet")?,
         lines_back_bytes_per_s: rate("lines_back_gbytes_per_s")?,
         poll_ps: time("poll_ns")?,
         reduce_ps: time("reduce_ns")?,
@@ -683,6 +706,22 @@ fn yields(s: &Section<'_>) -> Result<Vec<YieldAmong>> {
         yields.push(YieldAmong { process_count, yield_ps });
     }
     Ok(yields)
+}
+
+/// Times by length.
+fn longer(s: &Section<'_>, key: &'static str) -> Result<Vec<LongerTime>> {
+    let mut times: Vec<LongerTime> = Vec::new();
+    for section in s.sections(key)? {
+        let bytes = section.required_count("bytes", 1..=1 << 30, "1024")?;
+        let more_ps = section.required_scaled("more_ns", PS_PER_NS, TIME_NS, "190")?;
+        if times.last().is_some_and(|before| before.bytes >= bytes) {
+            let problem = format!("`{key}` is of no more than the one before");
+            return Err(section.error("bytes", problem, "list the shortest first"));
+        }
+        section.finish()?;
+        times.push(LongerTime { bytes, more_ps });
+    }
+    Ok(times)
 }
 
 /// Rates by what a process goes through.

@@ -55,8 +55,8 @@ use toml::de::{DeTable, DeValue};
 pub use assembly::PLANNED_SWITCHES_MAX;
 pub use error::DescriptionError;
 pub use hosts::{
-    Burst, BusKind, BusModel, HostModel, NicDevice, NicModel, NicTransfer, NicsAs, RateWithin, SocketCosts,
-    SoftwareCosts, StageModel, TcpModel, Waiting, YieldAmong,
+    Burst, BusKind, BusModel, HostModel, LongerTime, NicDevice, NicModel, NicTransfer, NicsAs, RateWithin,
+    SocketCosts, SoftwareCosts, StageModel, TcpModel, Waiting, YieldAmong,
 };
 pub use machine::{Host, HostLink, Machine, Switch};
 pub use models::{Arbitration, FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};

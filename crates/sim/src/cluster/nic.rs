@@ -178,8 +178,7 @@ impl Device for Nic<'_> {
                     }
                     None => {
                         let copies_ps = self.copies_ps(software.receive_copies, copied_bytes, cost_ps);
-                        let packet_bytes = self.fabric.flights[handle].bytes();
-                        let take_ps = self.fabric.take_packet_ps(handle, packet_bytes, copies_ps);
+                        let take_ps = self.fabric.take_packet_ps(handle, payload_bytes as u64, copies_ps);
                         take_ps + software.checksum_ps(payload_bytes as u64)
                     }
                 };

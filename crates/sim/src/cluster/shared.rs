@@ -12,6 +12,8 @@ use super::{Config, Software, software};
 const LINE_BYTES: u64 = 64;
 /// So much comes with a packet's first line: processors fetch lines in pairs.
 pub(super) const PAIR_BYTES: u64 = 2 * LINE_BYTES;
+/// Payload that is in one line with its packet's header, bytes.
+const IN_LINE_BYTES: u64 = 32;
 /// Packets of so many bytes are written and read a piece at a time, by both sides at once, where neither
 /// keeps the other off its core.
 const IN_PIECES_BYTES_MIN: usize = 10 << 10;
@@ -103,20 +105,26 @@ impl Fabric {
         (moved / u128::from(self.config.memory_bytes_per_s)) as u64
     }
 
-    /// What a process takes to copy so many bytes of a packet that one on another core has written, ps: its
+    /// What a process takes to copy so much payload of a packet that one on another core has written, ps: its
     /// lines come, and it copies them out of its first cache. Or the copy alone, which takes it `copy_ps`,
     /// where that is more.
-    pub(super) fn take_packet_ps(&self, handle: u32, bytes: u64, copy_ps: u64) -> u64 {
+    pub(super) fn take_packet_ps(&self, handle: u32, payload_bytes: u64, copy_ps: u64) -> u64 {
         let Flight { from, to, rail, ref cargo, .. } = self.flights[handle];
-        let pieces = if let Cargo::Packet { pieces, .. } = cargo { *pieces } else { None };
+        let Cargo::Packet { pieces, header_bytes, .. } = *cargo else { return copy_ps };
         if !self.is_read_later(from, to, rail, pieces) {
             return copy_ps;
         }
-        // The others are asked for once the first has been seen.
-        let wait_ps = if bytes > PAIR_BYTES { self.line_ps(from, to) } else { 0 };
         let hot = self.config.software.hot_copy_bytes_per_s;
-        let hot_ps = hot.map_or(copy_ps, |rate| software::at_rate(bytes, Some(rate)));
-        wait_ps + copy_ps.max(hot_ps + self.move_ps(bytes.saturating_sub(LINE_BYTES)))
+        let hot_ps = |bytes| hot.map_or(copy_ps, |rate| software::at_rate(bytes, Some(rate)));
+        let times = &self.config.rates.longer_packets;
+        if let Some(more_ps) = software::longer_ps(times, IN_LINE_BYTES, payload_bytes) {
+            // Its sender has copied it, too.
+            return copy_ps.max(more_ps.saturating_sub(hot_ps(payload_bytes)));
+        }
+        // The others are asked for once the first has been seen.
+        let bytes = payload_bytes + header_bytes as u64;
+        let wait_ps = if bytes > PAIR_BYTES { self.line_ps(from, to) } else { 0 };
+        wait_ps + copy_ps.max(hot_ps(bytes) + self.move_ps(bytes.saturating_sub(LINE_BYTES)))
     }
 
     /// The size of a piece of such a packet, if it goes in pieces.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use ayatori_core::device::{HEADER_BYTES_MAX, profiles};
 use ayatori_core::ids::{ProcessId, Rail};
-use ayatori_fabric::description::{RateWithin, SocketCosts};
+use ayatori_fabric::description::{LongerTime, RateWithin, SocketCosts};
 
 use super::fabric::{Arrived, Cargo, Fabric, MEMORY_RAIL};
 use super::software::MemoryWork;
@@ -34,6 +34,12 @@ pub struct Sockets {
     pub receive_ps: u64,
     /// Bytes read while nobody sends.
     pub receive_bytes_per_s: Option<u64>,
+    /// Sends, sends right after others and reads by their length, in place of the rates.
+    pub longer_sends: Vec<LongerTime>,
+    /// See `longer_sends`.
+    pub longer_streams: Vec<LongerTime>,
+    /// See `longer_sends`.
+    pub longer_receives: Vec<LongerTime>,
     /// Bytes sent and read at once, by the memory that a process goes through.
     pub relay: Vec<RateWithin>,
     /// The same, of long packets that are sent one right after another: the system queues more of them.
@@ -58,6 +64,12 @@ impl Sockets {
             stream_bytes_per_s: costs.stream_bytes_per_s.or(send_bytes_per_s),
             receive_ps,
             receive_bytes_per_s,
+            longer_sends: costs.longer_sends.clone(),
+            longer_streams: match costs.longer_streams.is_empty() {
+                true => costs.longer_sends.clone(),
+                false => costs.longer_streams.clone(),
+            },
+            longer_receives: costs.longer_receives.clone(),
             relay,
             stream,
             library_ps,
@@ -76,6 +88,9 @@ pub(super) const FETCHED_BEHIND_BYTES: usize = 16 << 10;
 const TAIL_BYTES: usize = 4;
 const TAILED_BYTES: usize = profiles::TCP_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
 
+/// So much is little: the library's shortest packet, bytes.
+const FEW_BYTES: u64 = 64;
+
 /// How bytes go through the system.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -85,6 +100,27 @@ enum Way {
     AtOnce,
     /// Both sides, and there is a long queue between them.
     Stream,
+}
+
+/// What a process calls the system for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Send,
+    /// Right after another.
+    Stream,
+    Receive,
+}
+
+impl Sockets {
+    /// So many bytes beside a call, ps.
+    fn alone_ps(&self, call: Call, bytes: u64) -> u64 {
+        let (times, rate) = match call {
+            Call::Send => (&self.longer_sends, self.send_bytes_per_s),
+            Call::Stream => (&self.longer_streams, self.stream_bytes_per_s),
+            Call::Receive => (&self.longer_receives, self.receive_bytes_per_s),
+        };
+        software::longer_ps(times, FEW_BYTES, bytes).unwrap_or_else(|| software::at_rate(bytes, rate))
+    }
 }
 
 impl Fabric {
@@ -97,7 +133,7 @@ impl Fabric {
         self.config.sockets.is_some() && rail != MEMORY_RAIL
     }
 
-    fn socket_ps(&self, rank: u32, way: Way, alone: Option<u64>, bytes: usize) -> u64 {
+    fn socket_ps(&self, rank: u32, way: Way, call: Call, bytes: usize) -> u64 {
         let Some(sockets) = &self.config.sockets else { return 0 };
         let working_set_bytes = self.states[rank as usize].working_set_bytes;
         let by_table = |rates: &[RateWithin]| software::time_ps(rates, bytes as u64, working_set_bytes);
@@ -106,12 +142,12 @@ impl Fabric {
             Way::AtOnce => by_table(&sockets.relay),
             Way::Stream => by_table(&sockets.stream).or_else(|| by_table(&sockets.relay)),
         };
-        at_once_ps.unwrap_or_else(|| software::at_rate(bytes as u64, alone))
+        at_once_ps.unwrap_or_else(|| sockets.alone_ps(call, bytes as u64))
     }
 
     /// The system copies so many bytes from or to a process.
-    fn spend_on_socket(&mut self, rank: u32, way: Way, alone: Option<u64>, bytes: usize) {
-        let own_ps = self.socket_ps(rank, way, alone, bytes);
+    fn spend_on_socket(&mut self, rank: u32, way: Way, call: Call, bytes: usize) {
+        let own_ps = self.socket_ps(rank, way, call, bytes);
         let time_ps = self.work_ps(rank, 0, MemoryWork::copy(own_ps, bytes));
         self.spend_in_kernel(rank, time_ps);
     }
@@ -158,9 +194,9 @@ impl Nic<'_> {
         let before_ps = if is_tailed { 0 } else { sum_ps };
         let fabric = &mut *self.fabric;
         let is_stream = fabric.states[self.me as usize].sent_until_ps == fabric.clock_ps(self.me);
-        let (call_ps, rate) = match is_stream {
-            true => (sockets.stream_ps, sockets.stream_bytes_per_s),
-            false => (sockets.send_ps, sockets.send_bytes_per_s),
+        let (call_ps, call) = match is_stream {
+            true => (sockets.stream_ps, Call::Stream),
+            false => (sockets.send_ps, Call::Send),
         };
         fabric.spend(self.me, fabric.config.send_ps + sockets.library_ps + before_ps);
         fabric.spend_in_kernel(self.me, call_ps);
@@ -171,7 +207,7 @@ impl Nic<'_> {
         let mut way = Way::Alone;
         loop {
             let bytes = left_bytes.min(SEGMENT_BYTES);
-            fabric.spend_on_socket(self.me, way, rate, bytes);
+            fabric.spend_on_socket(self.me, way, call, bytes);
             left_bytes -= bytes;
             if left_bytes == 0 && !is_tailed {
                 fabric.states[self.me as usize].sent_until_ps = fabric.clock_ps(self.me);
@@ -212,7 +248,7 @@ impl Nic<'_> {
             };
             let rest_bytes = bytes as usize - next_bytes;
             for (way, bytes) in [(Way::AtOnce, next_bytes), (Way::Alone, rest_bytes)] {
-                self.fabric.spend_on_socket(self.me, way, sockets.receive_bytes_per_s, bytes);
+                self.fabric.spend_on_socket(self.me, way, Call::Receive, bytes);
             }
             self.fabric.spend(self.me, software::at_rate(bytes, sockets.checksum_bytes_per_s));
             if !is_part {
@@ -234,11 +270,12 @@ mod tests {
     fn a_long_packet_soon_after_another_takes_the_stream_rate() {
         let rates = |bytes_per_s| vec![RateWithin { working_set_bytes: 1, bytes_per_s }];
         let (relay, stream) = (rates(4_000_000_000), rates(1_000_000_000));
-        let sockets = Rc::new(Sockets { relay, stream, ..Sockets::default() });
+        let send_bytes_per_s = Some(2_000_000_000);
+        let sockets = Rc::new(Sockets { send_bytes_per_s, relay, stream, ..Sockets::default() });
         let config = Config { sockets: Some(sockets), ..Config::default() };
         let mut fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2);
         let ways = [Way::Alone, Way::AtOnce, Way::Stream];
-        assert_eq!(ways.map(|way| fabric.socket_ps(0, way, Some(2_000_000_000), 8)), [4_000, 2_000, 8_000]);
+        assert_eq!(ways.map(|way| fabric.socket_ps(0, way, Call::Send, 8)), [4_000, 2_000, 8_000]);
         assert!(!fabric.follows_long(0), "nothing went before");
         fabric.states[0].sent_long_ps = Some([0, 1_000]);
         for (now_ps, follows) in [(1_000, true), (1_500, true), (1_501, false)] {
@@ -246,5 +283,21 @@ mod tests {
             assert_eq!(fabric.follows_long(0), follows, "at {now_ps} ps");
         }
         assert!(!fabric.follows_long(1));
+    }
+
+    #[test]
+    fn sends_and_reads_take_the_time_of_their_length() {
+        let longer = |more_ps| vec![LongerTime { bytes: 1_064, more_ps }];
+        let costs = SocketCosts {
+            send_bytes_per_s: Some(1_000_000_000),
+            longer_sends: longer(500),
+            longer_receives: longer(200),
+            ..SocketCosts::default()
+        };
+        let calls = [Call::Send, Call::Stream, Call::Receive];
+        let sockets = Sockets::of(&costs);
+        assert_eq!(calls.map(|call| sockets.alone_ps(call, 564)), [250, 250, 100]);
+        let sockets = Sockets::of(&SocketCosts { longer_streams: longer(800), ..costs });
+        assert_eq!(calls.map(|call| sockets.alone_ps(call, 1_064)), [500, 800, 200]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::fabric::Fabric;
-use ayatori_fabric::description::{RateWithin, SoftwareCosts, Waiting, YieldAmong};
+use ayatori_fabric::description::{LongerTime, RateWithin, SoftwareCosts, Waiting, YieldAmong};
 
 /// Costs of a process. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct Rates {
     /// Long packets within a host, copied in and out at once: for both sides, with what goes from core to
     /// core.
     pub relay: Vec<RateWithin>,
+    /// Packets between two cores by their payload, the shortest first; empty: not known.
+    pub longer_packets: Vec<LongerTime>,
     /// Where more than two processes share a core: the fewest first.
     pub yields_among: Vec<YieldAmong>,
 }
@@ -76,6 +78,7 @@ impl Rates {
             kernel_copy: costs.kernel_copy_rates.clone(),
             fresh_kernel_copy: costs.fresh_kernel_copy_rates.clone(),
             relay: costs.relay_rates.clone(),
+            longer_packets: costs.longer_packets.clone(),
             yields_among: costs.yields_among.clone(),
         }
     }
@@ -98,6 +101,20 @@ impl Rates {
         }
         before.yield_ps
     }
+}
+
+/// What so many bytes take more than `few_bytes`, ps. Between two lengths it is interpolated, beyond the last
+/// two it goes on as between these. `None`: not known.
+pub(super) fn longer_ps(times: &[LongerTime], few_bytes: u64, bytes: u64) -> Option<u64> {
+    let last = times.len().checked_sub(1)?;
+    let above = times.iter().position(|time| bytes <= time.bytes).unwrap_or(last);
+    let high = times[above];
+    let few = LongerTime { bytes: few_bytes.min(high.bytes), more_ps: 0 };
+    let low = above.checked_sub(1).map_or(few, |below| times[below]);
+    let part = i128::from(bytes.saturating_sub(low.bytes));
+    let whole = i128::from((high.bytes - low.bytes).max(1));
+    let more_ps = i128::from(high.more_ps) - i128::from(low.more_ps);
+    Some((i128::from(low.more_ps) + more_ps * part / whole).max(0) as u64)
 }
 
 /// Time of so many bytes, ps, of a process that goes through so many (0: unknown, as of the most).
@@ -334,6 +351,14 @@ mod tests {
         let times = [50, 100, 150, 200, 600, 1_000, 5_000, 0].map(|w| time_ps(&rates, 40, w).unwrap());
         assert_eq!(times, [s, s, s + s / 2, 2 * s, 3 * s, 4 * s, 4 * s, 4 * s]);
         assert_eq!(time_ps(&[], 40, 100), None);
+    }
+
+    #[test]
+    fn times_between_two_lengths_are_interpolated() {
+        let times = [(100, 10), (200, 50), (300, 60)].map(|(bytes, more_ps)| LongerTime { bytes, more_ps });
+        let found = [0, 20, 60, 100, 150, 200, 300, 500].map(|bytes| longer_ps(&times, 20, bytes).unwrap());
+        assert_eq!(found, [0, 0, 5, 10, 30, 50, 60, 80]);
+        assert_eq!(longer_ps(&[], 20, 100), None);
     }
 
     #[test]

@@ -31,8 +31,9 @@ pub use numa::{Node, NumaFit, Topology};
 pub use over_tcp::SocketFit;
 pub use records::Records;
 use samples::{
-    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, LINES_BACK, RATE_MAX_GBYTES_PER_S, RATE_WINDOW,
-    REDUCE, RELAY, SHORT_BYTES, long_slope, rate_lines, times_ns, value_of, without_ends,
+    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, LINES_BACK, PACKET, RATE_MAX_GBYTES_PER_S,
+    RATE_WINDOW, REDUCE, RELAY, SHORT_BYTES, long_slope, longer_lines, rate_lines, times_ns, value_of,
+    without_ends,
 };
 pub use samples::{CHECKSUM, Figure, ONE_CORE, OVER_TCP, Sample, figures};
 pub use together::TogetherFit;
@@ -85,6 +86,8 @@ pub struct Fit {
     pub copy_gbytes_per_s: f64,
     /// What is copied in by one core and out by another: from one to the other, GB/s.
     pub memory_gbytes_per_s: f64,
+    /// What a packet of so many bytes takes more than a short one, with both copies, ns.
+    pub longer_packets: Vec<(u64, f64)>,
     /// Until a rank that polls sees what has come, beside both sides' software and the line's way, ns.
     pub poll_ns: f64,
     /// Lines that the other core has read, got back for writing, GB/s; `None`: it was not measured.
@@ -109,9 +112,9 @@ pub struct Fit {
 /// The costs that samples of two ranks show.
 ///
 /// A window of W short messages and its answer take W times the software of one side, and the rest of two
-/// latencies; a short message takes both sides' software and a cache line's way. From 256 B to 8 KiB a
-/// message is copied in, goes from core to core, and is copied out. What copies, the kernel's copies
-/// and reductions take is measured without messages. Two ranks that share a core take for a message the
+/// latencies; a short message takes both sides' software and a cache line's way. What longer packets, copies,
+/// the kernel's copies and reductions take is measured without messages: from 256 B to 8 KiB a packet is
+/// copied in, goes from core to core, and is copied out. Two ranks that share a core take for a message the
 /// software of both, and in between the core goes from one to the other.
 ///
 /// Where the line's way was measured by itself (`line_ns`), what a short message takes beside it and both
@@ -135,9 +138,10 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         anyhow::Ok(rate.min(RATE_MAX_GBYTES_PER_S))
     };
     let hot_copy_gbytes_per_s = quickest(COPY)?;
-    let mut copied = times_ns(samples, "pingpong_separate");
-    copied.retain(|(bytes, _)| COPIED_BYTES.contains(bytes));
-    let slope = long_slope(&copied).context("pingpong_separate of 256 B to 8 KiB was not measured")?;
+    let packets = times_ns(samples, PACKET);
+    let copied: Vec<(u64, f64)> =
+        packets.iter().copied().filter(|(bytes, _)| COPIED_BYTES.contains(bytes)).collect();
+    let slope = long_slope(&copied).context("packets of 256 B to 8 KiB were not measured")?;
     let copy_gbytes_per_s = quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s);
     // Two copies beside the move; where these seem to take no time they are not what limits.
     let move_ns_per_byte = (slope - 2.0 / hot_copy_gbytes_per_s).max(1.0 / RATE_MAX_GBYTES_PER_S);
@@ -152,6 +156,7 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         hot_copy_gbytes_per_s,
         copy_gbytes_per_s,
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
+        longer_packets: longer_packets(&packets),
         kernel_copy: kernel_copies::fit(samples, short_ns, software_ns),
         reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: (one_core_ns - 2.0 * software_ns).max(1.0),
@@ -159,6 +164,12 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         numa: numa::fit(samples),
         sockets: over_tcp::sockets(samples, software_ns),
     })
+}
+
+/// What packets take beside what one of a cache line does.
+fn longer_packets(packets_ns: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    let Some(&(SHORT_BYTES, short_ns)) = packets_ns.first() else { return Vec::new() };
+    packets_ns[1..].iter().map(|&(bytes, ns)| (bytes, (ns - short_ns).max(0.0))).collect()
 }
 
 /// A network interface as the system describes it.
@@ -234,7 +245,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
     let Fit { software_ns, core_to_core_ns, poll_ns, yield_ns, .. } = fit;
     let _ = write!(
         text,
-        "memory_gbytes_per_s = {:.3} # the rest of 256 B to 8 KiB: from core to core\n\
+        "memory_gbytes_per_s = {:.3} # the rest of packets of 256 B to 8 KiB: from core to core\n\
          core_to_core_ns = {core_to_core_ns:.1} # a cache line, or the rest of an 8 B message\n\n\
          [host_models.node.software]\n\
          send_ns = {software_ns:.1} # windows of 8 B messages\nreceive_ns = {software_ns:.1}\n\
@@ -243,6 +254,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
          reduce_gbytes_per_s = {:.3} # MPI_Reduce_local of doubles in the cache\n",
         fit.memory_gbytes_per_s, fit.reduce_gbytes_per_s
     );
+    text += &longer_lines("longer_packet", "through memory, without messages", &fit.longer_packets);
     if let Some(rate) = fit.lines_back_gbytes_per_s {
         let _ = writeln!(text, "lines_back_gbytes_per_s = {rate:.3} # lines that the other has read");
     }
@@ -440,9 +452,7 @@ pub fn predict(machine: &Machine, loopback: &Machine, figures: &[Figure]) -> any
         if let Some(predicted) = predicted([machine, loopback], &mut connected, sample)? {
             let is_fitted = sample.ranks == 2
                 && match sample.name.as_str() {
-                    "pingpong_separate" => {
-                        sample.bytes == SHORT_BYTES || COPIED_BYTES.contains(&sample.bytes)
-                    }
+                    "pingpong_separate" => sample.bytes == SHORT_BYTES,
                     "rate" => true,
                     _ => over_tcp::is_fitted(sample),
                 };
@@ -481,6 +491,14 @@ mod tests {
     use super::samples::UNCACHED_BYTES;
     use super::*;
 
+    /// Lengths of packets, bytes.
+    const PACKETS: [u64; 5] = [64, 256, 1 << 10, 4 << 10, 8 << 10];
+
+    /// What a packet takes more than a short one: two copies, and from core to core.
+    fn more_ns(bytes: u64) -> f64 {
+        10.0 + bytes as f64 * (2.0 / 40.0 + 1.0 / 16.0)
+    }
+
     pub(super) fn costs() -> Fit {
         Fit {
             software_ns: 80.0,
@@ -490,6 +508,7 @@ mod tests {
             hot_copy_gbytes_per_s: 40.0,
             copy_gbytes_per_s: 6.0,
             memory_gbytes_per_s: 16.0,
+            longer_packets: PACKETS.map(|bytes| (bytes, more_ns(bytes))).to_vec(),
             relay: vec![(256 << 10, 12.0), (8 << 20, 8.0)],
             kernel_copy: Some(KernelCopyFit {
                 call_ns: 900.0,
@@ -516,11 +535,11 @@ mod tests {
     pub(super) fn socket_costs() -> SocketFit {
         SocketFit {
             send_ns: 3_500.0,
-            send_gbytes_per_s: 6.0,
+            longer_sends: vec![(60 << 10, 61_440.0 / 6.0)],
             stream_ns: 4_000.0,
-            stream_gbytes_per_s: 5.0,
+            longer_streams: vec![(60 << 10, 61_440.0 / 5.0)],
             receive_ns: 800.0,
-            receive_gbytes_per_s: 25.0,
+            longer_receives: vec![(60 << 10, 61_440.0 / 25.0)],
             relay: vec![(128 << 10, 9.0), (2 << 20, 11.0), (8 << 20, 7.0)],
             stream: vec![(4 << 20, 8.0), (32 << 20, 4.0)],
             library_ns: 150.0,
@@ -559,9 +578,9 @@ mod tests {
             let value = predicted([&machine; 2], &mut None, &sample).unwrap().expect("a workload of ours");
             Sample { value, ..sample }
         };
-        let copied_bytes = [256, 1 << 10, 4 << 10, 8 << 10];
-        let mut samples: Vec<Sample> = copied_bytes.map(|bytes| sample("pingpong_separate", bytes)).to_vec();
-        samples.push(sample("pingpong_separate", 8));
+        let packet = |bytes, ns| Sample { name: PACKET.into(), ranks: 2, bytes, value: ns / 1e3 };
+        let mut samples = vec![sample("pingpong_separate", 8), packet(8, 90.0)];
+        samples.extend(PACKETS.map(|bytes| packet(bytes, 90.0 + more_ns(bytes))));
         samples.extend([sample("rate", 8), sample("bandwidth", 4 << 20)]);
         let text = machine_text(&Facts { core_count: 1, ..facts() }, &costs(), None);
         let shared = Machine::parse("one-core.toml", &text).unwrap();
@@ -595,6 +614,7 @@ mod tests {
             (found.yield_ns, made_up.yield_ns),
         ];
         assert_eq!(found.lines_back_gbytes_per_s, made_up.lines_back_gbytes_per_s);
+        assert_eq!(found.longer_packets.len(), made_up.longer_packets.len());
         let copies = [&found, &made_up].map(|fit| fit.kernel_copy.clone().unwrap());
         let kernel = [
             copies.each_ref().map(|copy| copy.call_ns),
@@ -651,8 +671,7 @@ mod tests {
     #[test]
     fn one_disturbed_figure_does_not_move_the_fit() {
         let samples = simulated();
-        let is_copied =
-            |sample: &Sample| sample.name == "pingpong_separate" && COPIED_BYTES.contains(&sample.bytes);
+        let is_copied = |sample: &Sample| sample.name == PACKET && COPIED_BYTES.contains(&sample.bytes);
         for (index, sample) in samples.iter().enumerate().filter(|(_, sample)| is_copied(sample)) {
             let mut disturbed = samples.clone();
             disturbed[index].value = 5.0 * sample.value;

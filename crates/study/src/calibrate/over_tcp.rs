@@ -12,7 +12,7 @@ use ayatori_sim::cluster::{Cluster, Config};
 use ayatori_sim::machine::{Simulated, cluster_config, simulate};
 
 use super::samples::{CHECKSUM, OVER_TCP, RATE_MAX_GBYTES_PER_S, RATE_WINDOW, SHORT_BYTES, Sample};
-use super::samples::{rate_lines, slope, times_ns, value_of, without_ends};
+use super::samples::{longer_lines, rate_lines, times_ns, value_of, without_ends};
 
 const SEND: &str = "socket_send";
 const RELAY: &str = "socket_relay";
@@ -30,18 +30,18 @@ const SEGMENT_BYTES_MAX: u64 = 60 << 10;
 /// Costs of sockets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SocketFit {
-    /// A send, ns.
+    /// A short send while nobody reads, and longer ones beside it, by their bytes, ns.
     pub send_ns: f64,
-    /// Sends while nobody reads, GB/s.
-    pub send_gbytes_per_s: f64,
-    /// A send right after another, which the other side reads meanwhile, ns.
+    /// See `send_ns`.
+    pub longer_sends: Vec<(u64, f64)>,
+    /// The same of sends right after others, which the other side reads meanwhile, ns.
     pub stream_ns: f64,
-    /// Such sends, GB/s.
-    pub stream_gbytes_per_s: f64,
-    /// A read of what has come by who asks again and again, ns.
+    /// See `stream_ns`.
+    pub longer_streams: Vec<(u64, f64)>,
+    /// The same of reads of what has come by who asks again and again, while nobody sends, ns.
     pub receive_ns: f64,
-    /// Reads while nobody sends, GB/s.
-    pub receive_gbytes_per_s: f64,
+    /// See `receive_ns`.
+    pub longer_receives: Vec<(u64, f64)>,
     /// Sends and reads at once: rates of who goes through so many bytes, GB/s.
     pub relay: Vec<(u64, f64)>,
     /// Long sends one right after another: rates of who goes through so many bytes, GB/s.
@@ -59,21 +59,21 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
         times.retain(|time| time.0 <= SEGMENT_BYTES_MAX);
         times
     };
-    let (sends, ways) = (whole(SEND), whole(RELAY));
-    let short_ns = |times: &[(u64, f64)]| times.iter().find(|time| time.0 == FRAME_BYTES).map(|time| time.1);
-    let send_ns = short_ns(&sends)?;
-    let least = 1.0 / RATE_MAX_GBYTES_PER_S;
-    let send_ns_per_byte = slope(&sends)?.max(least);
-    let receive_ns_per_byte = (slope(&ways)? - send_ns_per_byte).max(least);
-    let way_ns = typical_ns(&ways, slope(&ways)?)?.max(send_ns);
+    let (sends, ways, streams) = (whole(SEND), whole(RELAY), times_ns(samples, RATE));
+    let (send_ns, longer_sends) = longer(&sends)?;
+    let (way_ns, _) = longer(&ways)?;
+    let received = |&(bytes, way_ns): &(u64, f64)| {
+        let sent_ns = sends.iter().find(|send| send.0 == bytes)?.1;
+        Some((bytes, (way_ns - sent_ns).max(0.0)))
+    };
+    let receives: Vec<(u64, f64)> = ways.iter().filter_map(received).collect();
+    let (receive_ns, longer_receives) = longer(&receives)?;
     let mut long = times_ns(samples, RELAY);
     long.retain(|time| time.0 > SEGMENT_BYTES_MAX);
-    let receive_ns = way_ns - send_ns;
-    let streams = times_ns(samples, RATE);
     // A window's last message is read, and the answer comes.
     let answer_ns = receive_ns + way_ns;
-    let stream_ns = short_ns(&streams)? - answer_ns / WINDOW;
-    let stream_ns_per_byte = slope(&streams)?.max(least);
+    let (window_ns, longer_streams) = longer(&streams)?;
+    let stream_ns = window_ns - answer_ns / WINDOW;
     let library_ns = value_of(samples, &format!("{OVER_TCP}rate"), SHORT_BYTES).ok();
     // And one acknowledgement is read for every sixteen packets.
     let rest_ns = answer_ns / f64::from(RATE_WINDOW) + (receive_ns + software_ns) / PACKETS_AN_ACK;
@@ -81,11 +81,11 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
     let checksum = samples.iter().find(|sample| sample.name == CHECKSUM)?;
     Some(SocketFit {
         send_ns,
-        send_gbytes_per_s: 1.0 / send_ns_per_byte,
+        longer_sends,
         stream_ns,
-        stream_gbytes_per_s: 1.0 / stream_ns_per_byte,
+        longer_streams,
         receive_ns,
-        receive_gbytes_per_s: 1.0 / receive_ns_per_byte,
+        longer_receives,
         relay: without_ends(&long),
         stream: long_streams(samples),
         library_ns: library_ns.max(0.0),
@@ -93,12 +93,10 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
     })
 }
 
-/// What all of these lengths take beside their bytes: the median. From a page on the system does more than
-/// for a short one, and less again where a whole segment is full.
-fn typical_ns(times: &[(u64, f64)], ns_per_byte: f64) -> Option<f64> {
-    let mut rests: Vec<f64> = times.iter().map(|&(bytes, ns)| ns - bytes as f64 * ns_per_byte).collect();
-    rests.sort_unstable_by(f64::total_cmp);
-    rests.get(rests.len() / 2).copied()
+/// What the shortest takes, and what the others take beside it.
+fn longer(times: &[(u64, f64)]) -> Option<(f64, Vec<(u64, f64)>)> {
+    let (&(_, short_ns), rest) = times.split_first().filter(|(time, _)| time.0 == FRAME_BYTES)?;
+    Some((short_ns, rest.iter().map(|&(bytes, ns)| (bytes, (ns - short_ns).max(0.0))).collect()))
 }
 
 /// A window's memory is gone through at either side.
@@ -117,24 +115,15 @@ pub(super) fn lines(fit: &SocketFit, said_mbit_per_s: Option<u32>) -> String {
         text,
         "\
          send_ns = {:.1} # a send of {FRAME_BYTES} B\n\
-         send_gbytes_per_s = {:.3} # sends of up to {} KiB while nobody reads\n\
          stream_ns = {:.1} # windows of {FRAME_BYTES} B\n\
-         stream_gbytes_per_s = {:.3} # windows of up to 32 KiB\n\
-         receive_ns = {:.1} # the rest of up to 60 KiB one way beside their bytes\n\
-         receive_gbytes_per_s = {:.3} # the rest of up to {} KiB one way\n\
+         receive_ns = {:.1} # the rest of {FRAME_BYTES} B one way\n\
          library_ns = {:.1} # windows of 8 B messages, less raw ones of {FRAME_BYTES} B\n\
          checksum_gbytes_per_s = {:.3}\n",
-        fit.send_ns,
-        fit.send_gbytes_per_s,
-        SEGMENT_BYTES_MAX >> 10,
-        fit.stream_ns,
-        fit.stream_gbytes_per_s,
-        fit.receive_ns,
-        fit.receive_gbytes_per_s,
-        SEGMENT_BYTES_MAX >> 10,
-        fit.library_ns,
-        fit.checksum_gbytes_per_s,
+        fit.send_ns, fit.stream_ns, fit.receive_ns, fit.library_ns, fit.checksum_gbytes_per_s,
     );
+    text += &longer_lines("longer_send", "while nobody reads", &fit.longer_sends);
+    text += &longer_lines("longer_stream", "windows", &fit.longer_streams);
+    text += &longer_lines("longer_receive", "the rest of one way", &fit.longer_receives);
     text += &rate_lines("relay_rate", "sent by one core and read by another at once", &fit.relay);
     text + &rate_lines("stream_rate", "long sends one right after another", &fit.stream)
 }
@@ -176,14 +165,14 @@ mod tests {
     /// What a raw connection of these costs takes.
     fn raw() -> Vec<Sample> {
         let costs = costs();
-        let send_ns = |bytes: u64| costs.send_ns + bytes as f64 / costs.send_gbytes_per_s;
-        let way_ns =
-            |bytes: u64| send_ns(bytes) + costs.receive_ns + bytes as f64 / costs.receive_gbytes_per_s;
+        let more_ns = |bytes: u64, gbytes_per_s: f64| (bytes - FRAME_BYTES) as f64 / gbytes_per_s;
+        let send_ns = |bytes: u64| costs.send_ns + more_ns(bytes, 6.0);
+        let way_ns = |bytes: u64| send_ns(bytes) + costs.receive_ns + more_ns(bytes, 25.0);
         let mut samples = vec![sample(CHECKSUM, 64 << 10, costs.checksum_gbytes_per_s)];
         // 16 sends, the read of the last, and the answer.
         let answer_ns = costs.receive_ns + way_ns(FRAME_BYTES);
         for bytes in [FRAME_BYTES, 1 << 10, 16 << 10] {
-            let stream_ns = costs.stream_ns + bytes as f64 / costs.stream_gbytes_per_s;
+            let stream_ns = costs.stream_ns + more_ns(bytes, 5.0);
             samples.push(sample(RATE, bytes, (stream_ns + answer_ns / WINDOW) / 1e3));
         }
         for bytes in [FRAME_BYTES, 1 << 10, 4 << 10, 16 << 10, 60 << 10] {
@@ -203,13 +192,14 @@ mod tests {
         samples.push(simulated("tcp_rate", 8));
         let (found, made_up) = (sockets(&samples, all_costs().software_ns).unwrap(), costs());
         let first = |fit: &SocketFit| fit.relay.first().map_or(0.0, |rate| rate.1);
+        let last = |times: &[(u64, f64)]| times.last().map_or(0.0, |time| time.1 / time.0 as f64);
         let pairs = [
             (found.send_ns, made_up.send_ns),
-            (found.send_gbytes_per_s, made_up.send_gbytes_per_s),
+            (last(&found.longer_sends), last(&made_up.longer_sends)),
             (found.stream_ns, made_up.stream_ns),
-            (found.stream_gbytes_per_s, made_up.stream_gbytes_per_s),
+            (last(&found.longer_streams), last(&made_up.longer_streams)),
             (found.receive_ns, made_up.receive_ns),
-            (found.receive_gbytes_per_s, made_up.receive_gbytes_per_s),
+            (last(&found.longer_receives), last(&made_up.longer_receives)),
             (first(&found), first(&made_up)),
             (found.library_ns, made_up.library_ns),
             (found.checksum_gbytes_per_s, made_up.checksum_gbytes_per_s),

@@ -81,6 +81,8 @@ pub(super) const KERNEL_COPY_ROUND: &str = "kernel_copy_round";
 pub(super) const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
 /// The benchmark of messages that their receiver has the kernel copy.
 pub(super) const RENDEZVOUS: &str = "rendezvous";
+/// The benchmark of packets from core to core.
+pub(super) const PACKET: &str = "packet";
 /// The benchmark of lines that the other core has read.
 pub(super) const LINES_BACK: &str = "lines_back";
 /// The benchmark of copies by two cores at once.
@@ -96,8 +98,8 @@ pub(super) const KERNEL_COPY_BYTES_MAX: u64 = 1 << 20;
 pub(super) const REDUCE: &str = "reduce_local";
 /// The length of a short message, bytes.
 pub(super) const SHORT_BYTES: u64 = 8;
-/// Lengths that go in one packet and are copied in and then out, bytes: their slope is that of copies.
-/// Longer ones are copied by both sides at once.
+/// Lengths that are copied in and then out, bytes: their slope is that of copies. Longer packets are copied
+/// by both sides at once.
 pub(super) const COPIED_BYTES: RangeInclusive<u64> = 256..=8 << 10;
 /// From here on a message shows the rate at which its bytes move, bytes.
 pub(super) const LONG_BYTES: u64 = 64 << 10;
@@ -159,6 +161,15 @@ pub(super) fn without_ends(times: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let rate =
         |&(bytes, ns): &(u64, f64)| (2 * bytes, (bytes as f64 / (ns - ends_ns)).min(RATE_MAX_GBYTES_PER_S));
     times.iter().map(rate).collect()
+}
+
+/// A list of times by length.
+pub(super) fn longer_lines(key: &str, comment: &str, times: &[(u64, f64)]) -> String {
+    if times.is_empty() {
+        return String::new();
+    }
+    let line = |(bytes, ns): &(u64, f64)| format!("    {{ bytes = {bytes}, more_ns = {ns:.1} }},\n");
+    format!("{key} = [ # {comment}\n{}]\n", times.iter().map(line).collect::<String>())
 }
 
 /// A list of rates by what a process goes through.

@@ -7,7 +7,7 @@ use ayatori_core::device::Device;
 use ayatori_core::device::conformance::{self, World};
 use ayatori_core::ids::{ProcessId, Rail};
 
-use ayatori_fabric::description::RateWithin;
+use ayatori_fabric::description::{LongerTime, RateWithin};
 
 use super::Nic;
 use crate::cluster::fabric::Fabric;
@@ -241,6 +241,26 @@ fn packets_in_pieces_are_fetched_when_their_reader_looks() {
     assert!((more_ns / move_ns - 1.0).abs() < 0.05, "{more_ns} ns, {move_ns} expected");
     let more_ns = slow_one_way_ns - quick_one_way_ns;
     assert!((more_ns / move_ns - 1.0).abs() < 0.05, "{more_ns} ns one way, {move_ns} expected");
+}
+
+#[test]
+fn packets_between_cores_take_the_time_of_their_length() {
+    let time_ns = |bytes: u64| {
+        let longer_packets = vec![
+            LongerTime { bytes: 64, more_ps: 100_000 },
+            LongerTime { bytes: 4 << 10, more_ps: 1_000_000 },
+        ];
+        let rates = Rates { longer_packets, ..Rates::default() };
+        let plain = shared_memory(None, 1_000_000_000_000);
+        half_round_trip_ns(&Config { rates, memory_latency_ps: 60_000, ..plain }, bytes)
+    };
+    let short_ns = time_ns(8);
+    // Both copies are in it, those of 8 B in the short one's.
+    for (bytes, more_ns) in [(64, 100.0), (4 << 10, 1_000.0), (8 << 10, 1_000.0 + 4_096.0 * 900.0 / 4_032.0)]
+    {
+        let found = time_ns(bytes) - short_ns;
+        assert!((found / (more_ns - 1.6) - 1.0).abs() < 0.01, "{bytes} B: {found} ns more");
+    }
 }
 
 #[test]

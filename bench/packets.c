@@ -1,0 +1,147 @@
+/* What packets take one way through memory that two ranks share, without messages: microseconds. From the
+ * sender's memory into a ring and from there into the receiver's, by turns, as the library's shared memory
+ * (`ayatori_devices::shm`, ring): up to 32 B lie in a line with a header and the word that the receiver
+ * waits for, up to 88 B in two, of which the receiver asks for the second one while it waits, and more in
+ * lines of their own. The sender fetches the next packet's lines back when it has written this one. Who
+ * waits pauses between two looks. */
+#include "bench.h"
+
+#define LINE 64
+#define HEADER 24
+#define SLOT (LINE - 8)
+#define PAIR (2 * SLOT)
+#define SLOTS 256
+#define LINES ((size_t)128 << 10)
+/* Short packets go round the first half of the lines. */
+#define SHORT ((size_t)2 << 10)
+#define WRITE_AHEAD 4
+#define READ_AHEAD 2
+#define EARLY_POLLS 4
+
+/* Two lines that processors fetch together, a word at either end. */
+struct pair { long even; char bytes[PAIR]; long odd; } __attribute__((aligned(128)));
+struct ring { struct pair pairs[SLOTS / 2]; char lines[LINES]; } __attribute__((aligned(4096)));
+struct end { long slot; size_t at; };
+struct way { struct ring *to, *from; struct end sent, received; char *out, *in; size_t bytes; };
+
+static long *word_of(struct ring *ring, long slot)
+{
+    struct pair *pair = &ring->pairs[slot % SLOTS / 2];
+    return slot % 2 ? &pair->odd : &pair->even;
+}
+
+static char *bytes_of(struct ring *ring, long slot)
+{
+    return ring->pairs[slot % SLOTS / 2].bytes + slot % 2 * SLOT;
+}
+
+static void fetch_to_write(const char *line)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" ::"m"(*line)); /* compilers take it for one of reading */
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
+static void pause_a_moment(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb"); /* as Rust's spin_loop */
+#endif
+}
+
+static size_t lines_of(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+
+/* Where a packet's lines begin. */
+static size_t place_of(struct end *end, size_t bytes)
+{
+    size_t most = bytes > SHORT ? LINES : LINES / 2;
+    if (end->at + lines_of(bytes) > most) end->at = 0;
+    size_t at = end->at;
+    end->at += lines_of(bytes);
+    return at;
+}
+
+static void send_one(struct way *w)
+{
+    static char header[HEADER];
+    struct ring *ring = w->to;
+    struct end *end = &w->sent;
+    size_t bytes = w->bytes, in_first = bytes < SLOT - HEADER ? bytes : SLOT - HEADER, at = 0;
+    int is_pair = HEADER + bytes > SLOT && HEADER + bytes <= PAIR, is_long = HEADER + bytes > PAIR;
+    char *slot = bytes_of(ring, end->slot);
+    header[0] = (char)end->slot;
+    if (is_long) {
+        at = place_of(end, bytes);
+        memcpy(ring->lines + at, w->out, bytes);
+    } else if (is_pair) {
+        memcpy(slot + SLOT, w->out + in_first, bytes - in_first); /* not while the receiver asks for it */
+    }
+    memcpy(slot, header, HEADER);
+    if (!is_long) memcpy(slot + HEADER, w->out, in_first);
+    __atomic_store_n(word_of(ring, end->slot), end->slot + 1, __ATOMIC_RELEASE);
+    end->slot += 1 + is_pair;
+    fetch_to_write(bytes_of(ring, end->slot + WRITE_AHEAD));
+    if (is_pair) fetch_to_write(bytes_of(ring, end->slot + WRITE_AHEAD + 1));
+    struct end next = *end;
+    size_t next_at = is_long ? place_of(&next, bytes) : 0;
+    for (size_t line = 0; is_long && line < bytes; line += LINE) fetch_to_write(ring->lines + next_at + line);
+}
+
+static void receive_one(struct way *w)
+{
+    struct ring *ring = w->from;
+    struct end *end = &w->received;
+    size_t bytes = w->bytes;
+    int is_pair = HEADER + bytes > SLOT && HEADER + bytes <= PAIR, polls = 0;
+    char header[HEADER], *slot = bytes_of(ring, end->slot);
+    while (__atomic_load_n(word_of(ring, end->slot), __ATOMIC_ACQUIRE) != end->slot + 1) {
+        if (++polls > EARLY_POLLS) __builtin_prefetch(ring->pairs[end->slot % SLOTS / 2].bytes + SLOT);
+        pause_a_moment();
+    }
+    __builtin_prefetch(bytes_of(ring, end->slot + READ_AHEAD));
+    if (is_pair) __builtin_prefetch(slot + SLOT);
+    memcpy(header, slot, HEADER);
+    if (HEADER + bytes <= PAIR) memcpy(w->in, slot + HEADER, bytes);
+    else memcpy(w->in, ring->lines + place_of(end, bytes), bytes);
+    __asm__ volatile("" ::"r"(w->in), "r"(header) : "memory");
+    end->slot += 1 + is_pair;
+}
+
+static void to_and_fro(void *context, int repetitions)
+{
+    for (int i = 0; i < repetitions; i++) {
+        if (bench_rank == 0) send_one(context);
+        receive_one(context);
+        if (bench_rank == 1) send_one(context);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {8, 64, 256, 1 << 10, 2 << 10, 4 << 10, 8 << 10};
+    bench_start(&argc, &argv);
+    bench_need_two(argv[0]);
+    struct ring *rings;
+    MPI_Win window;
+    MPI_Aint bytes = bench_rank == 0 ? 2 * sizeof *rings : 0;
+    int unit;
+    MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &rings, &window);
+    MPI_Win_shared_query(window, 0, &bytes, &unit, &rings);
+    char *out = bench_buffer(SHORT * 4), *in = bench_buffer(SHORT * 4);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (bench_rank == 0) memset(rings, 0, 2 * sizeof *rings);
+        MPI_Barrier(MPI_COMM_WORLD);
+        struct way w = {&rings[bench_rank], &rings[1 - bench_rank], {0, 0}, {0, 0}, out, in, sizes[i]};
+        bench_result("packet", w.bytes, bench_measure(to_and_fro, &w) / 2 * 1e6, "us");
+    }
+    MPI_Win_free(&window);
+    free(out);
+    free(in);
+    MPI_Finalize();
+    return 0;
+}
