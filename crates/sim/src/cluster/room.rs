@@ -15,10 +15,12 @@
 //! wait get at the same time. In an exchange each posts in a line of its own, with the first of its data, and
 //! gets the lines of all others at the same time; what more there is of the data comes over as above. A
 //! reduction reads each contribution. An exchange of data and a reduction have software of their own
-//! ([`super::Software`]).
+//! ([`super::Software`]). What all ranks read alike comes to a core once, for the first of its ranks that
+//! reads it.
 //!
 //! A copy between a user's memory and shared memory finds either in the cache by what its core goes through
-//! until it uses that again: the users' memory of all its ranks, or what these go through in a round.
+//! until it uses that again: a user's in the next operation, shared memory that is written four rounds later,
+//! and shared memory that is read since it was written in this round.
 //!
 //! Not modelled: operations other than barrier, allreduce, allgather and all-to-all (schedules of messages
 //! stand for them), and the limit of four operations by which a rank can be ahead of the slowest, which these
@@ -57,14 +59,35 @@ struct Round {
     arrival: Option<Written>,
     release: Option<Written>,
     waiting: Vec<u32>,
+    /// Who has read what all read alike.
+    readers: Vec<u32>,
     left_count: u32,
 }
 
-/// What a core goes through between two uses of a user's memory and of shared memory, bytes; 0: unknown.
+/// After so many rounds the same shared memory is used again (`ayatori_devices::shm`, collectives).
+const DEPTH: u64 = 4;
+
+/// What a rank goes through in an operation that is cut into segments.
+#[derive(Debug, Clone, Copy)]
+struct Segments {
+    count: u64,
+    /// Rounds of each.
+    rounds_count: u64,
+    /// Of the user's memory in each, bytes.
+    user_bytes: usize,
+    /// Of shared memory in each: what it writes, and what it is the first of its core to read, bytes.
+    shared_bytes: usize,
+}
+
+/// What a core goes through until it uses memory again, bytes; 0: unknown.
 #[derive(Debug, Clone, Copy)]
 struct Reuse {
+    /// A user's.
     user_bytes: u64,
+    /// Shared memory, to write in it again.
     shared_bytes: u64,
+    /// Shared memory, to read what was written in this round.
+    fresh_bytes: u64,
 }
 
 /// Rounds of the communicator of all ranks.
@@ -138,24 +161,37 @@ impl Fabric {
         wait_count * self.config.memory_latency_ps + move_ps.max(far_ps) + work_ps - far_ps
     }
 
-    /// A core's ranks go round so many bytes each in a round of shared memory, which is used again in the
-    /// next, and the users' memory is used again in the next operation.
-    fn reuse(&self, rank: u32, round_bytes: u64) -> Reuse {
+    /// All ranks of a core go through such segments.
+    fn reuse(&self, rank: u32, segments: Segments) -> Reuse {
         let count = u64::from(self.cores.sharing_count(rank));
         let working_set_bytes = self.states[rank as usize].working_set_bytes;
         if working_set_bytes == 0 {
-            return Reuse { user_bytes: 0, shared_bytes: 0 };
+            return Reuse { user_bytes: 0, shared_bytes: 0, fresh_bytes: 0 };
         }
-        let shared_bytes = count * round_bytes;
-        Reuse { user_bytes: shared_bytes.max(count * working_set_bytes + shared_bytes / 2), shared_bytes }
+        let [user_bytes, shared_bytes] =
+            [segments.user_bytes, segments.shared_bytes].map(|bytes| count * bytes as u64);
+        let all_user_bytes = user_bytes.max(count * working_set_bytes);
+        let kept_count = DEPTH / segments.rounds_count;
+        Reuse {
+            user_bytes: all_user_bytes + kept_count.min(segments.count) * shared_bytes,
+            shared_bytes: kept_count * shared_bytes + all_user_bytes.min(kept_count * user_bytes),
+            fresh_bytes: user_bytes + shared_bytes,
+        }
     }
 
-    /// A rank's copy between its user's memory and shared memory, ps: half of what copies of either reuse
-    /// take.
-    fn shared_copy_ps(&self, bytes: usize, reuse: Reuse) -> u64 {
-        let Reuse { user_bytes, shared_bytes } = reuse;
-        let both_ps = [user_bytes, shared_bytes].map(|reuse_bytes| self.copy_within_ps(bytes, reuse_bytes));
-        both_ps.iter().sum::<u64>() / 2
+    /// A rank's copy between memory of these reuses, ps: half of what copies of either take.
+    fn copy_between_ps(&self, bytes: usize, reuse_bytes: [u64; 2]) -> u64 {
+        reuse_bytes.map(|reuse_bytes| self.copy_within_ps(bytes, reuse_bytes)).iter().sum::<u64>() / 2
+    }
+
+    /// How many of so many ranks are on other cores.
+    fn far_count(&self, rank: u32, size: u32) -> usize {
+        (0..size).filter(|&other| !self.same_core(other, rank)).count()
+    }
+
+    /// Ranks of a core.
+    fn sharing_count(&self, rank: u32) -> usize {
+        self.cores.sharing_count(rank) as usize
     }
 }
 
@@ -169,18 +205,38 @@ impl World {
         [each, copied]: [usize; 2],
         reuse: Reuse,
     ) {
-        let work_ps = self.fabric.shared_copy_ps(copied, reuse);
+        let work_ps = self.fabric.copy_between_ps(copied, [reuse.fresh_bytes, reuse.user_bytes]);
         let time_ps = self.fabric.read_ps(rank, writers, each, work_ps);
         self.fabric.spend(rank, time_ps);
     }
 
+    /// The same of what all ranks read: who comes after another of its core finds it there.
+    fn read_alike(
+        &mut self,
+        rank: u32,
+        writers: impl Iterator<Item = u32>,
+        lengths: [usize; 2],
+        reuse: Reuse,
+    ) {
+        let World { fabric, room, .. } = self;
+        let readers = &mut room.round(rank).readers;
+        let is_there = readers.iter().any(|&reader| fabric.same_core(reader, rank));
+        readers.push(rank);
+        let [each, copied] = lengths;
+        self.read(rank, writers, [if is_there { 0 } else { each }, copied], reuse);
+    }
+
     /// Folds all ranks' contributions of so many bytes, of each of which `fetched` have still to be fetched,
-    /// and copies `copied` bytes.
-    fn fold(&mut self, rank: u32, bytes: usize, [fetched, copied]: [usize; 2], reuse: Reuse) {
+    /// copies `copied` bytes, and writes `shared` bytes where others have read those of an earlier round.
+    fn fold(&mut self, rank: u32, bytes: usize, [fetched, copied, shared]: [usize; 3], reuse: Reuse) {
         let size = self.room.round_of.len() as u32;
         let fabric = &self.fabric;
-        let work_ps = fabric.copy_within_ps(copied, reuse.shared_bytes)
-            + fabric.reduce_within_ps([bytes, size as usize - 1], reuse.shared_bytes);
+        let is_far = shared > PAIR_BYTES as usize && fabric.far_count(rank, size) > 0;
+        let back_bytes = if is_far { shared as u64 } else { 0 };
+        let back_ps = at_rate(back_bytes, fabric.config.software.lines_back_bytes_per_s);
+        let copy_ps = fabric.copy_between_ps(copied, [reuse.fresh_bytes, reuse.shared_bytes]);
+        let work_ps =
+            copy_ps.max(back_ps) + fabric.reduce_within_ps([bytes, size as usize - 1], reuse.fresh_bytes);
         let time_ps = self.fabric.read_ps(rank, 0..size, fetched, work_ps);
         self.fabric.spend(rank, time_ps);
     }
@@ -279,6 +335,8 @@ impl Mpi {
             Collective::Allgather | Collective::Alltoall => {
                 let is_alltoall = operation == Collective::Alltoall;
                 let n = size as usize;
+                let [far_count, sharing_count] =
+                    self.with_fabric(|fabric| [fabric.far_count(rank, size), fabric.sharing_count(rank)]);
                 let mut done = 0;
                 while done < bytes {
                     let len = if is_alltoall {
@@ -286,11 +344,22 @@ impl Mpi {
                     } else {
                         area_bytes.min(bytes - done)
                     };
-                    let written = if is_alltoall { len * n } else { len };
-                    let reuse = self.reuse(2 * (written + len * n));
+                    let (written, fetched) = match is_alltoall {
+                        true => (len * n, len * far_count),
+                        false => (len, len * far_count / sharing_count),
+                    };
+                    let reuse = self.reuse(Segments {
+                        count: bytes.div_ceil(len) as u64,
+                        rounds_count: 1,
+                        user_bytes: written + len * n,
+                        shared_bytes: written + fetched,
+                    });
                     self.write([written, len], reuse);
                     self.meet().await;
-                    self.with_world(|world| world.read(rank, 0..size, [len, len * n], reuse));
+                    self.with_world(|world| match is_alltoall {
+                        true => world.read(rank, 0..size, [len, len * n], reuse),
+                        false => world.read_alike(rank, 0..size, [len, len * n], reuse),
+                    });
                     done += len;
                 }
             }
@@ -302,7 +371,9 @@ impl Mpi {
     async fn exchange(&self, operation: Collective, bytes: usize) {
         let (rank, size) = (self.rank(), self.size());
         let all_bytes = bytes * size as usize;
-        let reuse = self.reuse(4 * all_bytes);
+        // A member has two posts.
+        let (user_bytes, shared_bytes) = (2 * all_bytes, 2 * all_bytes);
+        let reuse = self.reuse(Segments { count: 1, rounds_count: DEPTH / 2, user_bytes, shared_bytes });
         self.write([if operation == Collective::Alltoall { all_bytes } else { bytes }, bytes], reuse);
         self.reach().await;
         self.with_world(|world| {
@@ -321,7 +392,7 @@ impl Mpi {
             let fetched = bytes.saturating_sub(POSTED_IN_LINE_BYTES);
             if operation == Collective::Allreduce {
                 // Folds are made beside the buffer that gets them.
-                world.fold(rank, bytes, [fetched, 2 * bytes], reuse);
+                world.fold(rank, bytes, [fetched, 2 * bytes, 0], reuse);
             } else {
                 world.read(rank, 0..size, [fetched, all_bytes], reuse);
             }
@@ -331,24 +402,27 @@ impl Mpi {
     /// The last to arrive reduces all contributions.
     async fn fold_by_last(&self, bytes: usize) {
         let rank = self.rank();
-        let reuse = self.reuse((4 + self.size() as usize) * bytes);
+        let (user_bytes, shared_bytes) = (2 * bytes, (2 + self.size() as usize) * bytes);
+        let reuse = self.reuse(Segments { count: 1, rounds_count: 1, user_bytes, shared_bytes });
         self.write([bytes; 2], reuse);
         self.reach().await;
         self.with_world(|world| {
             if world.arrive(rank) {
                 // The first contribution is copied, the others are reduced into it.
-                world.fold(rank, bytes, [bytes; 2], reuse);
+                world.fold(rank, bytes, [bytes; 3], reuse);
                 let time_ps = world.fabric.clock_ps(rank);
                 world.release(rank, time_ps);
             }
         });
         let last = self.released().await;
-        self.with_world(|world| world.read(rank, std::iter::once(last), [bytes; 2], reuse));
+        self.with_world(|world| world.read_alike(rank, std::iter::once(last), [bytes; 2], reuse));
     }
 
     /// Each reduces its part of all contributions, a segment at a time.
     async fn fold_by_all(&self, bytes: usize, area_bytes: usize) {
         let (rank, size) = (self.rank(), self.size());
+        let [far_count, sharing_count] =
+            self.with_fabric(|fabric| [fabric.far_count(rank, size), fabric.sharing_count(rank)]);
         let mut done = 0;
         while done < bytes {
             let len = shared_memory::operand_segment_bytes(bytes - done, ELEMENT_BYTES, area_bytes);
@@ -356,18 +430,24 @@ impl Mpi {
             let from = (rank as usize * part).min(len);
             let own = part.min(len - from);
             let n = size as usize;
-            let reuse = self.reuse(4 * len + own * (n + 1));
+            // Its operand, its part of the others' and of the result; and all of that.
+            let reuse = self.reuse(Segments {
+                count: bytes.div_ceil(len) as u64,
+                rounds_count: 2,
+                user_bytes: 2 * len,
+                shared_bytes: len + own * (far_count + 1) + len / sharing_count,
+            });
             self.write([len, len / n], reuse);
             self.meet().await;
-            self.with_world(|world| world.fold(rank, own, [own; 2], reuse));
+            self.with_world(|world| world.fold(rank, own, [own; 3], reuse));
             self.meet().await;
-            self.with_world(|world| world.read(rank, 0..size, [len / n, len], reuse));
+            self.with_world(|world| world.read_alike(rank, 0..size, [len / n, len], reuse));
             done += len;
         }
     }
 
-    fn reuse(&self, round_bytes: usize) -> Reuse {
-        self.with_fabric(|fabric| fabric.reuse(self.rank(), round_bytes as u64))
+    fn reuse(&self, segments: Segments) -> Reuse {
+        self.with_fabric(|fabric| fabric.reuse(self.rank(), segments))
     }
 
     /// Writes this rank's contribution, where others have read that of an earlier operation, each so many
@@ -376,12 +456,13 @@ impl Mpi {
         let (rank, size) = (self.rank(), self.size());
         self.with_world(|world| {
             let fabric = &mut world.fabric;
-            let far_count = (0..size).filter(|&reader| !fabric.same_core(reader, rank)).count();
+            let far_count = fabric.far_count(rank, size);
             let is_long = bytes > PAIR_BYTES as usize;
             let wait_ps = if is_long && far_count > 0 { fabric.config.memory_latency_ps } else { 0 };
             let back_bytes = if is_long { bytes.min(far_count * each) } else { 0 };
             let back_ps = at_rate(back_bytes as u64, fabric.config.software.lines_back_bytes_per_s);
-            let time_ps = wait_ps + back_ps.max(fabric.shared_copy_ps(bytes, reuse));
+            let time_ps =
+                wait_ps + back_ps.max(fabric.copy_between_ps(bytes, [reuse.user_bytes, reuse.shared_bytes]));
             fabric.spend(rank, time_ps);
         });
     }
@@ -545,15 +626,22 @@ mod tests {
         let config = Config { rates: Rates { copy, ..Rates::default() }, ..config(8, Some(2)) };
         let cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
         let fabric = &mut cluster.world.borrow_mut().fabric;
-        let mut copy_ns = |working_set_bytes, round_bytes| {
+        let mut copies_ns = |working_set_bytes, user_bytes, count| {
             fabric.set_working_set(0, working_set_bytes);
-            fabric.shared_copy_ps(1_000, fabric.reuse(0, round_bytes)) / 1_000
+            let segments = Segments { count, rounds_count: 2, user_bytes, shared_bytes: 32 << 10 };
+            let Reuse { user_bytes, shared_bytes, fresh_bytes } = fabric.reuse(0, segments);
+            [user_bytes, shared_bytes, fresh_bytes].map(|bytes| fabric.copy_within_ps(1_000, bytes) / 1_000)
         };
-        // Four of a core go through four times as much. Shared memory is used again in the next round.
-        assert_eq!(copy_ns(128 << 10, 256 << 10), 100);
-        assert_eq!(copy_ns(256 << 10, 128 << 10), 550);
-        assert_eq!(copy_ns(256 << 10, 512 << 10), 1_000);
-        assert_eq!(copy_ns(0, 128 << 10), 1_000, "nothing is known of the users' memory");
+        // Four of a core go through four times as much. The user's memory comes again in the next operation,
+        // shared memory two segments of two rounds later.
+        assert_eq!(copies_ns(128 << 10, 64 << 10, 1), [100, 100, 100]);
+        assert_eq!(copies_ns(192 << 10, 64 << 10, 2), [100, 100, 100]);
+        assert_eq!(copies_ns(256 << 10, 64 << 10, 2), [1_000, 100, 100]);
+        assert_eq!(copies_ns(256 << 10, 128 << 10, 2), [1_000, 1_000, 100]);
+        assert_eq!(copies_ns(256 << 10, 256 << 10, 1), [1_000, 1_000, 1_000]);
+        assert_eq!(copies_ns(0, 64 << 10, 1), [1_000; 3], "nothing is known of the users' memory");
+        let both = [1 << 20, 2 << 20].map(|bytes| fabric.copy_within_ps(1_000, bytes));
+        assert_eq!(fabric.copy_between_ps(1_000, [1 << 20, 2 << 20]), both.iter().sum::<u64>() / 2);
     }
 
     #[test]
