@@ -1,5 +1,9 @@
-/* What packets take one way through memory that two ranks share, without messages: microseconds. From the
- * sender's memory into a ring and from there into the receiver's, by turns, as the library's shared memory
+/* What packets take through memory that two ranks share, without messages: microseconds.
+ *
+ *   packet           one way, by turns
+ *   packets_in_row   each of 16 one right after another, which are answered by one of 8 B
+ *
+ * From the sender's memory into a ring and from there into the receiver's, as the library's shared memory
  * (`ayatori_devices::shm`, ring): up to 32 B lie in a line with a header and the word that the receiver
  * waits for, up to 88 B in two, of which the receiver asks for the second one while it waits, and more in
  * lines of their own. The sender fetches the next packet's lines back when it has written this one. Who
@@ -17,6 +21,8 @@
 #define WRITE_AHEAD 4
 #define READ_AHEAD 2
 #define EARLY_POLLS 4
+#define WINDOW 16
+#define ANSWER 8
 
 /* Two lines that processors fetch together, a word at either end. */
 struct pair { long even; char bytes[PAIR]; long odd; } __attribute__((aligned(128)));
@@ -120,6 +126,30 @@ static void to_and_fro(void *context, int repetitions)
     }
 }
 
+static void in_row(void *context, int repetitions)
+{
+    struct way *w = context;
+    size_t bytes = w->bytes;
+    for (int i = 0; i < repetitions; i++) {
+        for (int packet = 0; packet < WINDOW; packet++) {
+            if (bench_rank == 0) send_one(w);
+            else receive_one(w);
+        }
+        w->bytes = ANSWER;
+        if (bench_rank == 0) receive_one(w);
+        else send_one(w);
+        w->bytes = bytes;
+    }
+}
+
+static void begin(struct ring *rings, struct way *w)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (bench_rank == 0) memset(rings, 0, 2 * sizeof *rings);
+    MPI_Barrier(MPI_COMM_WORLD);
+    w->sent = w->received = (struct end){0, 0};
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 64, 256, 1 << 10, 2 << 10, 4 << 10, 8 << 10};
@@ -133,11 +163,11 @@ int main(int argc, char **argv)
     MPI_Win_shared_query(window, 0, &bytes, &unit, &rings);
     char *out = bench_buffer(SHORT * 4), *in = bench_buffer(SHORT * 4);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        if (bench_rank == 0) memset(rings, 0, 2 * sizeof *rings);
-        MPI_Barrier(MPI_COMM_WORLD);
         struct way w = {&rings[bench_rank], &rings[1 - bench_rank], {0, 0}, {0, 0}, out, in, sizes[i]};
+        begin(rings, &w);
         bench_result("packet", w.bytes, bench_measure(to_and_fro, &w) / 2 * 1e6, "us");
+        begin(rings, &w);
+        bench_result("packets_in_row", w.bytes, bench_measure(in_row, &w) / WINDOW * 1e6, "us");
     }
     MPI_Win_free(&window);
     free(out);

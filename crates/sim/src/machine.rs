@@ -558,6 +558,7 @@ fn unused_of_software(host: &HostModel, config: &cluster::Config) -> Vec<Unused>
         ("get_ns", no_kernel_copy, NO_KERNEL_COPY),
         ("relay_rate", config.profile.is_none(), NO_DEVICE),
         ("longer_packet", config.profile.is_none(), NO_DEVICE),
+        ("longer_packet_in_row", config.profile.is_none(), NO_DEVICE),
         ("lines_back_gbytes_per_s", config.profile.is_none(), NO_DEVICE),
     ]
 }

@@ -327,6 +327,8 @@ pub struct SoftwareCosts {
     /// Packets between two cores by their payload, the shortest first: more than one of a cache line, with
     /// both copies.
     pub longer_packets: Vec<LongerTime>,
+    /// The same of packets one right after another, for who takes them.
+    pub longer_packets_in_row: Vec<LongerTime>,
     /// Cache lines that another core has read, got back for writing, bytes/s.
     pub lines_back_bytes_per_s: Option<u64>,
     /// Time until a polling process sees an arrival, ps.
@@ -673,6 +675,7 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         fresh_kernel_copy_rates: rates(s, "fresh_kernel_copy_rate")?,
         relay_rates: rates(s, "relay_rate")?,
         longer_packets: longer(s, "longer_packet")?,
+        longer_packets_in_row: longer(s, "longer_packet_in_row")?,
         lines_back_bytes_per_s: rate("lines_back_gbytes_per_s")?,
         poll_ps: time("poll_ns")?,
         reduce_ps: time("reduce_ns")?,

@@ -88,6 +88,8 @@ pub(super) struct Flight {
     pub(super) rail: u8,
     /// Not before the sender's software has got so far.
     ready_ps: u64,
+    /// When it was at its receiver.
+    pub(super) arrived_ps: u64,
     /// The connection it belongs to, of a rail that can break; what an earlier one carried is lost.
     epoch: u32,
     /// What its NIC has not yet taken up, where NICs have stages.
@@ -174,6 +176,8 @@ pub(super) struct RankState {
     pub(super) back_ps: u64,
     /// When its core has the first line of the last packet that another core wrote: it fetches one at a time.
     pub(super) line_free_ps: u64,
+    /// When it had taken its last packet.
+    pub(super) took_ps: u64,
     /// When its last send of a long packet by a socket began and ended.
     pub(super) sent_long_ps: Option<[u64; 2]>,
     /// When its last send by a socket ended.
@@ -573,6 +577,7 @@ impl Fabric {
             to,
             rail,
             ready_ps,
+            arrived_ps: 0,
             epoch,
             unsent_bytes: 0,
             unfinished_count: 0,
@@ -682,7 +687,9 @@ impl Fabric {
     /// Something has arrived: a packet at a process, or a step of a put or get at a NIC, which goes on by
     /// itself.
     pub(super) fn arrive(&mut self, handle: u32) {
-        let flight = &self.flights[handle];
+        let now_ps = self.network.now_ps();
+        let flight = &mut self.flights[handle];
+        flight.arrived_ps = now_ps;
         let (from, to) = (flight.from, flight.to);
         debug_assert!(from != to, "a process talks to itself without a device");
         match flight.cargo {

@@ -190,6 +190,9 @@ impl Device for Nic<'_> {
         };
         self.fabric.spend(self.me, cost_ps);
         self.fabric.spend_in_kernel(self.me, software.receive_kernel_ps);
+        if matches!(event, Event::Packet(_)) {
+            self.fabric.states[self.me as usize].took_ps = self.fabric.clock_ps(self.me);
+        }
         Some(event)
     }
 

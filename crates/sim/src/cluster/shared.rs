@@ -116,14 +116,20 @@ impl Fabric {
         }
         let hot = self.config.software.hot_copy_bytes_per_s;
         let hot_ps = |bytes| hot.map_or(copy_ps, |rate| software::at_rate(bytes, Some(rate)));
-        let times = &self.config.rates.longer_packets;
+        let (rates, bytes) = (&self.config.rates, payload_bytes + header_bytes as u64);
+        // Lines beside the first are asked for once that has been seen.
+        let wait_ps = if bytes > PAIR_BYTES { self.line_ps(from, to) } else { 0 };
+        // Of a packet that was there when the one before had been taken the first line has come meanwhile.
+        let is_in_row = self.flights[handle].arrived_ps <= self.states[to as usize].took_ps;
+        let in_row_ps = software::longer_ps(&rates.longer_packets_in_row, IN_LINE_BYTES, payload_bytes);
+        if let Some(more_ps) = in_row_ps.filter(|_| is_in_row) {
+            return wait_ps + copy_ps.max(more_ps);
+        }
+        let times = &rates.longer_packets;
         if let Some(more_ps) = software::longer_ps(times, IN_LINE_BYTES, payload_bytes) {
             // Its sender has copied it, too.
             return copy_ps.max(more_ps.saturating_sub(hot_ps(payload_bytes)));
         }
-        // The others are asked for once the first has been seen.
-        let bytes = payload_bytes + header_bytes as u64;
-        let wait_ps = if bytes > PAIR_BYTES { self.line_ps(from, to) } else { 0 };
         wait_ps + copy_ps.max(hot_ps(bytes) + self.move_ps(bytes.saturating_sub(LINE_BYTES)))
     }
 

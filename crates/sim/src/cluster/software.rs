@@ -65,6 +65,8 @@ pub struct Rates {
     pub relay: Vec<RateWithin>,
     /// Packets between two cores by their payload, the shortest first; empty: not known.
     pub longer_packets: Vec<LongerTime>,
+    /// The same of packets that are there when the one before has been taken, for who takes them.
+    pub longer_packets_in_row: Vec<LongerTime>,
     /// Where more than two processes share a core: the fewest first.
     pub yields_among: Vec<YieldAmong>,
 }
@@ -79,6 +81,7 @@ impl Rates {
             fresh_kernel_copy: costs.fresh_kernel_copy_rates.clone(),
             relay: costs.relay_rates.clone(),
             longer_packets: costs.longer_packets.clone(),
+            longer_packets_in_row: costs.longer_packets_in_row.clone(),
             yields_among: costs.yields_among.clone(),
         }
     }

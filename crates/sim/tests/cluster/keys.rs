@@ -291,6 +291,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.yield_among", "[{ ranks = 2, ns = 900 }]"),
     ("host_models.h.software.lines_back_gbytes_per_s", "1"),
     ("host_models.h.software.longer_packet", "[{ bytes = 64, more_ns = 900 }]"),
+    ("host_models.h.software.longer_packet_in_row", "[{ bytes = 64, more_ns = 900 }]"),
     ("host_models.h.software.poll_ns", "900"),
     ("host_models.h.software.reduce_gbytes_per_s", "1"),
     ("host_models.h.software.send_copies", "3"),
@@ -312,6 +313,8 @@ const PLANNER: &str = "what a plan is checked against or written with (docs/mach
 const NAME: &str = "a name";
 const WORKLOAD: &str = "counted for programs that say what they go through (`Mpi::goes_through`)";
 const CORES: &str = "how many processes have a core, of their own or with yield_ns, and CPUs of GOAL files";
+const NO_QUEUE: &str =
+    "none of these workloads sends packets in a row within a host (`cluster::nic` tests it)";
 const OTHER: &str = "has an effect only with the keys beside it, which are in the table";
 
 /// Keys that are not set one by one, and why.
@@ -362,6 +365,7 @@ const EXCEPT: &[(&str, &str, &str, &str)] = &[
     ("pci", "switch_models.s.router.", "", ONE_SWITCH),
     ("plain", "switch_models.s.router.tie", "\"up\"", NO_TIES),
     ("sockets", "host_models.h.cache_mib", "7", WORKLOAD),
+    ("sockets", "host_models.h.software.longer_packet_in_row", "", NO_QUEUE),
     ("plain", "host_models.h.software.hot_kernel_copy_gbytes_per_s", "1", WORKLOAD),
     ("plain", "host_models.h.software.kernel_copy_gbytes_per_s", "1", REPLACED),
     ("routers", "host_models.h.numa_nodes", "4", EVEN),

@@ -31,9 +31,9 @@ pub use numa::{Node, NumaFit, Topology};
 pub use over_tcp::SocketFit;
 pub use records::Records;
 use samples::{
-    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, LINES_BACK, PACKET, RATE_MAX_GBYTES_PER_S,
-    RATE_WINDOW, REDUCE, RELAY, SHORT_BYTES, long_slope, longer_lines, rate_lines, times_ns, value_of,
-    without_ends,
+    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, LINES_BACK, PACKET, PACKETS_IN_ROW,
+    RATE_MAX_GBYTES_PER_S, RATE_WINDOW, REDUCE, RELAY, SHORT_BYTES, long_slope, longer_lines, rate_lines,
+    times_ns, value_of, without_ends,
 };
 pub use samples::{CHECKSUM, Figure, ONE_CORE, OVER_TCP, Sample, figures};
 pub use together::TogetherFit;
@@ -88,6 +88,8 @@ pub struct Fit {
     pub memory_gbytes_per_s: f64,
     /// What a packet of so many bytes takes more than a short one, with both copies, ns.
     pub longer_packets: Vec<(u64, f64)>,
+    /// The same of packets one right after another, for who takes them, ns.
+    pub longer_packets_in_row: Vec<(u64, f64)>,
     /// Until a rank that polls sees what has come, beside both sides' software and the line's way, ns.
     pub poll_ns: f64,
     /// Lines that the other core has read, got back for writing, GB/s; `None`: it was not measured.
@@ -157,6 +159,7 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         copy_gbytes_per_s,
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
         longer_packets: longer_packets(&packets),
+        longer_packets_in_row: longer_packets(&times_ns(samples, PACKETS_IN_ROW)),
         kernel_copy: kernel_copies::fit(samples, short_ns, software_ns),
         reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: (one_core_ns - 2.0 * software_ns).max(1.0),
@@ -255,6 +258,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
         fit.memory_gbytes_per_s, fit.reduce_gbytes_per_s
     );
     text += &longer_lines("longer_packet", "through memory, without messages", &fit.longer_packets);
+    text += &longer_lines("longer_packet_in_row", "one right after another", &fit.longer_packets_in_row);
     if let Some(rate) = fit.lines_back_gbytes_per_s {
         let _ = writeln!(text, "lines_back_gbytes_per_s = {rate:.3} # lines that the other has read");
     }
@@ -509,6 +513,7 @@ mod tests {
             copy_gbytes_per_s: 6.0,
             memory_gbytes_per_s: 16.0,
             longer_packets: PACKETS.map(|bytes| (bytes, more_ns(bytes))).to_vec(),
+            longer_packets_in_row: PACKETS.map(|bytes| (bytes, more_ns(bytes) / 2.0)).to_vec(),
             relay: vec![(256 << 10, 12.0), (8 << 20, 8.0)],
             kernel_copy: Some(KernelCopyFit {
                 call_ns: 900.0,
@@ -581,6 +586,9 @@ mod tests {
         let packet = |bytes, ns| Sample { name: PACKET.into(), ranks: 2, bytes, value: ns / 1e3 };
         let mut samples = vec![sample("pingpong_separate", 8), packet(8, 90.0)];
         samples.extend(PACKETS.map(|bytes| packet(bytes, 90.0 + more_ns(bytes))));
+        let in_row = |sample: Sample| Sample { name: PACKETS_IN_ROW.into(), ..sample };
+        samples.push(in_row(packet(8, 30.0)));
+        samples.extend(PACKETS.map(|bytes| in_row(packet(bytes, 30.0 + more_ns(bytes) / 2.0))));
         samples.extend([sample("rate", 8), sample("bandwidth", 4 << 20)]);
         let text = machine_text(&Facts { core_count: 1, ..facts() }, &costs(), None);
         let shared = Machine::parse("one-core.toml", &text).unwrap();
@@ -615,6 +623,7 @@ mod tests {
         ];
         assert_eq!(found.lines_back_gbytes_per_s, made_up.lines_back_gbytes_per_s);
         assert_eq!(found.longer_packets.len(), made_up.longer_packets.len());
+        assert_eq!(found.longer_packets_in_row.len(), made_up.longer_packets_in_row.len());
         let copies = [&found, &made_up].map(|fit| fit.kernel_copy.clone().unwrap());
         let kernel = [
             copies.each_ref().map(|copy| copy.call_ns),

@@ -81,8 +81,9 @@ pub(super) const KERNEL_COPY_ROUND: &str = "kernel_copy_round";
 pub(super) const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
 /// The benchmark of messages that their receiver has the kernel copy.
 pub(super) const RENDEZVOUS: &str = "rendezvous";
-/// The benchmark of packets from core to core.
+/// The benchmarks of packets from core to core: to and fro, and one right after another.
 pub(super) const PACKET: &str = "packet";
+pub(super) const PACKETS_IN_ROW: &str = "packets_in_row";
 /// The benchmark of lines that the other core has read.
 pub(super) const LINES_BACK: &str = "lines_back";
 /// The benchmark of copies by two cores at once.

@@ -264,6 +264,39 @@ fn packets_between_cores_take_the_time_of_their_length() {
 }
 
 #[test]
+fn packets_in_a_row_take_the_time_of_such() {
+    let time_ns = |bytes: u64| {
+        let longer = |more_ps| vec![LongerTime { bytes: 4 << 10, more_ps }];
+        let rates = Rates {
+            longer_packets: longer(2_000_000),
+            longer_packets_in_row: longer(1_000_000),
+            ..Rates::default()
+        };
+        let plain = shared_memory(None, 1_000_000_000_000);
+        let config = Config { rates, memory_latency_ps: 60_000, receive_ps: 100_000, ..plain };
+        in_row_ns(&config, bytes, 8)
+    };
+    // The line of its slot is there; the others are asked for when that has been seen.
+    let found = time_ns(4 << 10);
+    assert!((found / (100.0 + 60.0 + 1_000.0) - 1.0).abs() < 0.02, "{found} ns a packet");
+}
+
+/// What a message takes of many that one rank sends another, where receiving takes longer, ns.
+fn in_row_ns(config: &Config, bytes: u64, count: u64) -> f64 {
+    let time_ns = |count: u64| {
+        let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config.clone()).unwrap();
+        let report = cluster.run(|mpi| async move {
+            let is_sender = mpi.rank() == 0;
+            let one = |_| if is_sender { mpi.isend(1, 1, bytes) } else { mpi.irecv(0, 1, bytes) };
+            mpi.wait_all((0..count).map(one).collect::<Result<Vec<_>, _>>()?).await?;
+            Ok(())
+        });
+        report.unwrap().elapsed_ps as f64 / 1e3
+    };
+    (time_ns(2 * count) - time_ns(count)) / count as f64
+}
+
+#[test]
 fn lines_are_taken_back_while_a_reader_reads_or_before_both_do() {
     let times_ns = |bytes, lines_back_bytes_per_s| {
         let plain = shared_memory(None, 10_000_000_000);
@@ -324,17 +357,7 @@ fn short_messages_in_a_row_take_a_line_or_the_software() {
             memory_latency_ps: line_ps,
             ..shared_memory(None, 1_000_000_000_000)
         };
-        let time_ns = |count: u64| {
-            let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config.clone()).unwrap();
-            let report = cluster.run(|mpi| async move {
-                let is_sender = mpi.rank() == 0;
-                let one = |_| if is_sender { mpi.isend(1, 1, 8) } else { mpi.irecv(0, 1, 8) };
-                mpi.wait_all((0..count).map(one).collect::<Result<Vec<_>, _>>()?).await?;
-                Ok(())
-            });
-            report.unwrap().elapsed_ps as f64 / 1e3
-        };
-        (time_ns(128) - time_ns(64)) / 64.0
+        in_row_ns(&config, 8, 64)
     };
     let [quick, slow] = [10_000, 100_000].map(per_message_ns);
     assert!((20.0..24.0).contains(&quick), "{quick} ns a message");
