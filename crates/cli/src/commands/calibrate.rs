@@ -253,7 +253,9 @@ impl Bench {
             for source in TWO_RANKS {
                 sightings.extend(self.run(source, 2, &[])?);
             }
-            sightings.extend(self.exchange()?);
+            if !ranks.contains(&2) {
+                sightings.extend(self.exchange()?);
+            }
             if !far.is_empty() {
                 let far: Vec<&str> = far.iter().map(String::as_str).collect();
                 sightings.extend(self.run(FAR, 1, &far)?);
@@ -268,10 +270,17 @@ impl Bench {
                 sightings.extend(self.turns(ranks)?);
             }
             for &ranks in ranks {
+                // Processes differ by more than runs of one: what is predicted from it is of the same.
+                let exchange: &[&str] = if ranks == 2 { &[EXCHANGE] } else { &[] };
                 // Dealt out to the CPUs as in the model: where ranks outnumber CPUs the system does not.
-                sightings.extend(self.run_with(COLLECTIVES, ranks, &OPERATIONS, |run| {
-                    run.env("BENCH_APART", "1");
-                })?);
+                sightings.extend(self.run_with(
+                    COLLECTIVES,
+                    ranks,
+                    &[&OPERATIONS, exchange].concat(),
+                    |run| {
+                        run.env("BENCH_APART", "1");
+                    },
+                )?);
             }
             all.extend(sightings.into_iter().map(|one| Sighting { round, ..one }));
             let sorted = calibrate::sort(&all);
@@ -283,8 +292,8 @@ impl Bench {
         unreachable!("rounds end")
     }
 
-    /// An exchange in a process that has run for a while: a first figure is of cold caches and pages, as those
-    /// that it is to predict are not.
+    /// An exchange in a process that has run for a while: a first figure is of cold caches and pages, as
+    /// those that it is to predict are not.
     fn exchange(&self) -> anyhow::Result<Vec<Sighting>> {
         let mut ran = self.run(COLLECTIVES, 2, &WARM_EXCHANGE)?;
         ran.retain(|one| one.sample.name == EXCHANGE);
