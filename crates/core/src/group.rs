@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_leaves_the_group_by_far_ends_at_its_first_wrong_rank() {
+    fn a_range_far_beyond_the_group_ends_at_its_first_wrong_rank() {
         let group = group(&[3, 5]);
         let all = [0, i32::MAX, 1];
         for result in [group.range_incl(&[all; 100]), group.range_excl(&[all; 100])] {
