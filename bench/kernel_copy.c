@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define ROUND_MIN ((size_t)16 << 20)
-#define CALL_MAX ((size_t)1 << 20)
+#define CALL_MAX ((size_t)4 << 20)
 #define TURNS_MAX 2000
 
 struct copy { char *mine; uint64_t theirs; pid_t pid; size_t bytes, step, span, at; int is_refused; };

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn rates_by_working_set_are_found_without_calls() {
-        // A call takes 1 µs, and one of them copies 1 MiB at most.
+        // A call takes 1 µs, and one of them copies 4 MiB at most.
         let once = |name, bytes, rate| sample(name, bytes, 1_000.0 + bytes as f64 / rate);
         let samples = [
             sample(KERNEL_COPY, 8, 1_000.0),
@@ -115,13 +115,13 @@ mod tests {
             once(KERNEL_COPY, 256 << 10, 12.0),
             once(KERNEL_COPY, 1 << 20, 12.0),
             once(KERNEL_COPY_IN_TURN, 1 << 20, 10.0),
-            sample(KERNEL_COPY_IN_TURN, 4 << 20, 4_000.0 + f64::from(4 << 20) / 8.0),
+            sample(KERNEL_COPY_IN_TURN, 16 << 20, 4_000.0 + f64::from(16 << 20) / 8.0),
             once(KERNEL_COPY_UNCACHED, 64 << 10, 5.0),
             once(KERNEL_COPY_UNCACHED, 1 << 20, 5.0),
         ];
         let found = fit(&samples, 300.0, 50.0).unwrap();
         let expected =
-            [kib(128, 12.0), kib(512, 12.0), kib(2048, 10.0), kib(8192, 8.0), (UNCACHED_BYTES, 5.0)];
+            [kib(128, 12.0), kib(512, 12.0), kib(2048, 10.0), kib(32_768, 8.0), (UNCACHED_BYTES, 5.0)];
         assert_rates(&found.rates, &expected);
     }
 
@@ -130,9 +130,9 @@ mod tests {
         // A call takes 0.4 µs, meeting the other rank 0.3.
         let once = |bytes: u64, rate: f64| (bytes, 700.0 + bytes as f64 / rate);
         let times = [once(8, 1e9), once(8 << 10, 60.0), once(64 << 10, 20.0)];
-        let long = (4 << 20, 700.0 + 3.0 * 400.0 + f64::from(4 << 20) / 10.0);
+        let long = (16 << 20, 700.0 + 3.0 * 400.0 + f64::from(16 << 20) / 10.0);
         let found = rates(&[times.as_slice(), &[long]].concat(), 400.0);
-        assert_rates(&found, &[kib(16, 60.0), kib(128, 20.0), kib(8192, 10.0)]);
+        assert_rates(&found, &[kib(16, 60.0), kib(128, 20.0), kib(32_768, 10.0)]);
         assert_rates(&rates(&times[1..2], 700.0), &[kib(16, 60.0)]);
     }
 

@@ -94,7 +94,7 @@ pub(super) const UNCACHED_BYTES: u64 = 64 << 20;
 pub(super) const RATE_WINDOW: u32 = 64;
 pub(super) const BANDWIDTH_WINDOW: u32 = 16;
 /// What the library has the kernel copy at a time, and `bench/kernel_copy.c`, bytes.
-pub(super) const KERNEL_COPY_BYTES_MAX: u64 = 1 << 20;
+pub(super) const KERNEL_COPY_BYTES_MAX: u64 = 4 << 20;
 /// The benchmark of reductions' arithmetic.
 pub(super) const REDUCE: &str = "reduce_local";
 /// The length of a short message, bytes.
