@@ -86,11 +86,7 @@ int main(int argc, char **argv)
     check_start(&argc, &argv);
     CHECK_NEED(2);
     OK(MPIX_Progress_get(&mode));
-    if (mode != MPIX_PROGRESS_ASSISTED) {
-        if (check_rank == 0) printf("Skipped: it is about mode assisted\n");
-        MPI_Finalize();
-        return 0;
-    }
+    int is_assisted = mode == MPIX_PROGRESS_ASSISTED; /* other modes have another thread, or none */
     right = (check_rank + 1) % check_size;
     left = (check_rank + check_size - 1) % check_size;
     out = calloc(1, LONGEST);
@@ -101,11 +97,11 @@ int main(int argc, char **argv)
 
     OK(MPI_Irecv(in, 1, MPI_CHAR, left, 4, MPI_COMM_WORLD, &request));
     /* A thread gives itself its name. */
-    for (time_t end = time(NULL) + LIMIT_S; helpers() == 0 && time(NULL) < end;) usleep(1000);
-    CHECK(helpers() == 1, "no thread looks after a receive that waits");
+    for (time_t end = time(NULL) + LIMIT_S; is_assisted && helpers() == 0 && time(NULL) < end;) usleep(1000);
+    CHECK(helpers() == 1 || !is_assisted, "no thread looks after a receive that waits");
     OK(MPI_Send(out, 1, MPI_CHAR, right, 4, MPI_COMM_WORLD));
     OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    if (is_one_host()) {
+    if (is_assisted && is_one_host()) {
         CHECK(!after_messages, "a thread makes progress after messages of %d bytes", after_messages);
         CHECK(!after_operations, "a thread makes progress after operations of %d bytes", after_operations);
     }
