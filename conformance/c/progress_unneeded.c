@@ -1,5 +1,6 @@
-/* Blocking calls of ranks of one host leave nothing to do, however long they wait: so they start no thread that makes
- * progress, which would take time of their CPUs (docs/progress.md). A receive that is left to be served starts it. */
+/* Blocking calls of ranks of one host leave nothing to do, however long they wait: so they start no thread
+ * that makes progress, which would take time of their CPUs (docs/progress.md). A receive that is left to be
+ * served starts it. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -57,17 +58,19 @@ static void messages(int bytes)
 
 static void operations(int count)
 {
+    int block = count / check_size;
     for (int turn = 0; turn < TURNS; turn++) {
         OK(MPI_Barrier(MPI_COMM_WORLD));
         OK(MPI_Bcast(in, count, MPI_CHAR, turn % check_size, MPI_COMM_WORLD));
         OK(MPI_Allreduce(out, in, count, MPI_CHAR, MPI_BOR, MPI_COMM_WORLD));
-        OK(MPI_Allgather(out, count / check_size, MPI_CHAR, in, count / check_size, MPI_CHAR, MPI_COMM_WORLD));
-        OK(MPI_Alltoall(out, count / check_size, MPI_CHAR, in, count / check_size, MPI_CHAR, MPI_COMM_WORLD));
+        OK(MPI_Allgather(out, block, MPI_CHAR, in, block, MPI_CHAR, MPI_COMM_WORLD));
+        OK(MPI_Alltoall(out, block, MPI_CHAR, in, block, MPI_CHAR, MPI_COMM_WORLD));
     }
     if (!after_operations && helpers() > 0) after_operations = count;
 }
 
-/* Ranks of several hosts owe each other acknowledgements when calls end. Asked last: it takes a thread itself. */
+/* Ranks of several hosts owe each other acknowledgements when calls end. Asked last: it takes a thread
+ * itself. */
 static int is_one_host(void)
 {
     int size;

@@ -22,8 +22,10 @@ fn ios(text: &str) -> Observed {
 
 #[test]
 fn a_section_ends_with_what_ends_it_and_not_before() {
-    let text = "interface Ethernet1\n   switchport mode trunk\n   !\n   switchport trunk allowed vlan 7\n   exit\n\
-        shutdown\n   !\nshutdown\ninterface vlan 9\n   shutdown\ninterface Ethernet2\n   shutdown\n!\nno shutdown\n";
+    let text = "interface Ethernet1\n   switchport mode trunk\n   !\n\
+        \x20  switchport trunk allowed vlan 7\n   exit\n\
+        shutdown\n   !\nshutdown\ninterface vlan 9\n   shutdown\ninterface Ethernet2\n   shutdown\n!\n\
+        no shutdown\n";
     let observed = ios(text);
     assert_eq!(observed.interfaces.keys().cloned().collect::<Vec<_>>(), ["Ethernet1", "Ethernet2"].map(port));
     assert_eq!(membership(&observed, "Ethernet1"), "0 |  | 7");
@@ -51,7 +53,8 @@ fn the_last_word_about_a_setting_counts() {
         interface E4\n switchport mode general\n switchport general allowed vlan add 101-103 tagged\n \
         switchport general allowed vlan remove 1,103\n switchport general pvid 101\n \
         switchport general acceptable-frame-type tagged-only\n!\nvlan dot1q tag native\n\
-        interface E5\n switchport mode trunk\n switchport trunk allowed vlan 7\n switchport trunk native vlan 7\n!\n";
+        interface E5\n switchport mode trunk\n switchport trunk allowed vlan 7\n\
+        \x20switchport trunk native vlan 7\n!\n";
     let observed = ios(text);
     let pause = |name: &str| observed.interfaces[&port(name)].pause;
     assert_eq!(["E1", "E2", "E3"].map(pause), [Some(true), Some(true), None]);
@@ -70,10 +73,13 @@ fn the_last_word_about_a_setting_counts() {
 /// `/export` prints the menu on a line of its own, blanks in brackets, and texts in quotes.
 #[test]
 fn what_routeros_exports_is_read() {
-    let text = "# by RouterOS 7.16\n/interface bridge\nadd name=ayatori protocol-mode=none vlan-filtering=yes\n\
-        /interface ethernet\nset [ find default-name=ether1 disabled=yes ] rx-flow-control=on tx-flow-control=on\n\
+    let text = "# by RouterOS 7.16\n/interface bridge\n\
+        add name=ayatori protocol-mode=none vlan-filtering=yes\n\
+        /interface ethernet\n\
+        set [ find default-name=ether1 disabled=yes ] rx-flow-control=on tx-flow-control=on\n\
         set [ find default-name=ether2 ] name=uplink disabled=yes\n\
-        /interface bridge port\nadd bridge=ayatori comment=\"add: x interface=ether9 y\" interface=ether1 \\\n    pvid=7\n\
+        /interface bridge port\n\
+        add bridge=ayatori comment=\"add: x interface=ether9 y\" interface=ether1 \\\n    pvid=7\n\
         /interface bridge vlan\nadd bridge=ayatori tagged=ether1 vlan-ids=8-9\n";
     let observed = routeros::read(text).unwrap();
     assert_eq!(observed.faults, Vec::<String>::new());
@@ -253,7 +259,8 @@ fn hosts_behind_other_switches_are_looked_for_along_the_tree() {
     let machine = Machine::parse(
         "row.toml",
         "name = \"row\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\ndialect = \"linux-bridge\"\n\
-         [host_models.h]\nnic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"mesh\"\nextents = [3]\n\
+         [host_models.h]\nnic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"mesh\"\n\
+         extents = [3]\n\
          switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n",
     );
     let mut plan = crate::vlan::plan(&machine.unwrap()).unwrap();

@@ -6,7 +6,8 @@ use super::*;
 use crate::graph::SwitchId;
 
 /// With a table of every kind that has no topology by generator.
-const FULL: &str = r#"name = "full"
+#[rustfmt::skip]
+const FULL: &str = concat!(r#"name = "full"
 cable_price = 3
 [switch_models.s]
 ports = 8
@@ -27,7 +28,9 @@ pause_on_bytes = 3000
 pause_off_bytes = 1000
 queue_bytes = 70000
 lag_hash = "addresses"
-router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, header_bytes = 12, dateline = "at-wrap", tie = "up", arbitration = "age", crossbar_inputs = "per-port" }
+router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, "#,
+    r#"packet_max_bytes = 2048, packet_min_bytes = 32, header_bytes = 12, dateline = "at-wrap", "#,
+    r#"tie = "up", arbitration = "age", crossbar_inputs = "per-port" }
 [host_models.h]
 sockets = 2
 cores_per_socket = 9
@@ -35,8 +38,15 @@ numa_nodes = 4
 memory_banks = 5
 memory_row_ns = 40
 nics_as = "rails"
-bus = [{ name = "old", kind = "pci", width_bits = 64, clock_mhz = 100, write_burst_bytes = 512, write_burst_clocks = 10 }, { name = "new", kind = "pci-express", lanes = 16, generation = 4, payload_bytes = 128, header_bytes = 30, completion_bytes = 96, completion_header_bytes = 31, read_request_bytes = 640, reads_max = 33, writes_max_bytes = 8192, numa_node = 3 }]
-nic = [{ name = "eth0", rate_gbps = 1, bus = "old", mtu_bytes = 2000, buffer_bytes = 65000, eager_bytes_max = 1000, packet_bytes_max = 1064, send_stages = [{ name = "x", dma = true, servers = 6 }], receive_stages = [{ name = "y", dma = true }] }, { name = "eth1", rate_gbps = 1, bus = "new", device = "tcp", sockets = { said_gbps = 10, send_ns = 7, relay_rate = [{ within_kib = 128, gbytes_per_s = 9 }, { within_kib = 256, gbytes_per_s = 8 }] } }]
+bus = [{ name = "old", kind = "pci", width_bits = 64, clock_mhz = 100, write_burst_bytes = 512, "#,
+    r#"write_burst_clocks = 10 }, { name = "new", kind = "pci-express", lanes = 16, generation = 4, "#,
+    r#"payload_bytes = 128, header_bytes = 30, completion_bytes = 96, completion_header_bytes = 31, "#,
+    r#"read_request_bytes = 640, reads_max = 33, writes_max_bytes = 8192, numa_node = 3 }]
+nic = [{ name = "eth0", rate_gbps = 1, bus = "old", mtu_bytes = 2000, buffer_bytes = 65000, "#,
+    r#"eager_bytes_max = 1000, packet_bytes_max = 1064, send_stages = [{ name = "x", dma = true, "#,
+    r#"servers = 6 }], receive_stages = [{ name = "y", dma = true }] }, { name = "eth1", "#,
+    r#"rate_gbps = 1, bus = "new", device = "tcp", sockets = { said_gbps = 10, send_ns = 7, "#,
+    r#"relay_rate = [{ within_kib = 128, gbytes_per_s = 9 }, { within_kib = 256, gbytes_per_s = 8 }] } }]
 [host_models.h.software]
 waiting = "block"
 send_system_calls = 11
@@ -63,7 +73,7 @@ to = "right:7-8"
 [plan]
 first_vlan = 200
 aging_time_s = 900
-"#;
+"#);
 
 /// Something of [`FULL`] and the least and the most it may be.
 #[rustfmt::skip]
@@ -463,9 +473,13 @@ fn a_value_of_another_kind_says_which_it_is() {
 fn bridges_of_hosts_have_a_model_each() {
     let text = "name = \"b\"\n[switch_models.s]\nports = 4\nrate_gbps = 1\n\
         [host_models.two]\nnic = [{ name = \"a0\", rate_gbps = 1 }, { name = \"a1\", rate_gbps = 10 }]\n\
-        [host_models.three]\nnic = [{ name = \"b0\", rate_gbps = 1 }, { name = \"b1\", rate_gbps = 1 }, { name = \"b2\", rate_gbps = 1 }]\n\
-        [[host]]\nname = \"p\"\nmodel = \"two\"\n[[host]]\nname = \"q\"\nmodel = \"three\"\n[[host]]\nname = \"r\"\nmodel = \"two\"\n\
-        [[cable]]\nfrom = \"p:a0\"\nto = \"q:b0\"\n[[cable]]\nfrom = \"q:b1\"\nto = \"r:a0\"\nlatency_ns = 7\n";
+        [host_models.three]\n\
+        nic = [{ name = \"b0\", rate_gbps = 1 }, { name = \"b1\", rate_gbps = 1 }, \
+        { name = \"b2\", rate_gbps = 1 }]\n\
+        [[host]]\nname = \"p\"\nmodel = \"two\"\n[[host]]\nname = \"q\"\nmodel = \"three\"\n[[host]]\n\
+        name = \"r\"\nmodel = \"two\"\n\
+        [[cable]]\nfrom = \"p:a0\"\nto = \"q:b0\"\n[[cable]]\nfrom = \"q:b1\"\nto = \"r:a0\"\n\
+        latency_ns = 7\n";
     let machine = Machine::parse("b.toml", text).unwrap();
     let model = |switch: u32| machine.switch_model(SwitchId(switch));
     assert_eq!([0, 1, 2].map(|switch| model(switch).port_count), [2, 3, 2]);

@@ -204,8 +204,10 @@ fn figures_of_a_row_of_switches_are_those_by_hand() {
     assert_eq!((ring.idle_link_count, ring.bisection.bits_per_s), (1, 2_000_000_000));
     assert_eq!(ring.price, None);
     let two = "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
-        nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nswitch_model = \"s\"\n[[switch]]\nname = \"l\"\n\
-        [[switch]]\nname = \"r\"\n[[cable]]\nfrom = \"l:1\"\nto = \"r:1\"\n[[cable]]\nfrom = \"l:2\"\nto = \"r:2\"\n\
+        nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nswitch_model = \"s\"\n[[switch]]\n\
+        name = \"l\"\n\
+        [[switch]]\nname = \"r\"\n[[cable]]\nfrom = \"l:1\"\nto = \"r:1\"\n[[cable]]\nfrom = \"l:2\"\n\
+        to = \"r:2\"\n\
         [hosts]\nmodel = \"h\"\nper_switch = 2\n[plan]\nrouting = \"spanning-tree\"\n";
     let two = plan(&Machine::parse("t.toml", two).unwrap()).unwrap().figures;
     assert_eq!((two.idle_link_count, two.bisection.bits_per_s), (1, 2_000_000_000));
@@ -218,7 +220,8 @@ fn figures_of_a_row_of_switches_are_those_by_hand() {
 }
 
 const LAGS: &str = "name = \"l\"\ncable_price = 7\n[switch_models.s]\nports = 16\nrate_gbps = 1\n\
-    [host_models.b]\nnics_as = \"bond\"\nnic = [{ name = \"e0\", rate_gbps = 1 }, { name = \"e1\", rate_gbps = 1 }]\n\
+    [host_models.b]\nnics_as = \"bond\"\n\
+    nic = [{ name = \"e0\", rate_gbps = 1 }, { name = \"e1\", rate_gbps = 1 }]\n\
     [topology]\nswitch_model = \"s\"\n[[switch]]\nname = \"l\"\n[[switch]]\nname = \"r\"\n\
     [[host]]\nname = \"x\"\nmodel = \"b\"\n[[host]]\nname = \"y\"\nmodel = \"b\"\n\
     [[cable]]\nfrom = \"l:1-2\"\nto = \"r:5-6\"\n[[cable]]\nfrom = \"l:3\"\nto = \"r:3\"\n\

@@ -233,7 +233,8 @@ mod tests {
         assert_eq!([whole(3.2), whole(3.000_000_1), whole(2.999_999_999), whole(0.0)], [4, 3, 3, 0]);
         let even = network("kind = \"ring\"\nswitches = 4");
         assert_eq!(least_flows(&even, 7.2e-9, 1_000_000_000), 8.0);
-        let text = "[[switch]]\nname = \"l\"\n[[switch]]\nname = \"r\"\n[[cable]]\nfrom = \"l:5\"\nto = \"r:5\"\n\
+        let text = "[[switch]]\nname = \"l\"\n[[switch]]\nname = \"r\"\n[[cable]]\nfrom = \"l:5\"\n\
+            to = \"r:5\"\n\
             [[cable]]\nfrom = \"l:9\"\nto = \"r:9\"";
         assert!((least_flows(&network(text), 0.9e-9, 3_000_000_000) - 2.7).abs() < 1e-9);
     }
