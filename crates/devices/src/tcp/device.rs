@@ -341,7 +341,7 @@ impl Tcp {
 
     // Connections that end.
 
-    /// Forgets a connection; it is closed.
+    /// Forgets a connection; it is closed. With its last one, a peer that has said goodbye has left.
     fn drop_connection(&mut self, index: u32) {
         let Some(connection) = self.connections[index as usize].take() else { return };
         self.damaged_before_count += connection.damaged_count();
@@ -360,6 +360,13 @@ impl Tcp {
         }
         if self.solo == index {
             self.solo = NONE;
+        }
+        let process = connection.peer;
+        if let Some(peer) = self.peer_mut(process)
+            && peer.connections.iter().all(|&index| index == NONE)
+            && std::mem::take(&mut peer.is_leaving)
+        {
+            self.events.push_back(Event::PeerLeft(process));
         }
     }
 
@@ -422,12 +429,6 @@ impl Tcp {
         if self.peer(process).is_some_and(|peer| !peer.is_over) {
             self.shared.order(Order::Broke(process, rail, epoch));
             self.events.push_back(Event::RailDown(rail, process));
-        }
-        if let Some(peer) = self.peer_mut(process)
-            && peer.connections.iter().all(|&index| index == NONE)
-            && std::mem::take(&mut peer.is_leaving)
-        {
-            self.events.push_back(Event::PeerLeft(process));
         }
     }
 

@@ -292,6 +292,21 @@ fn a_process_never_met_is_gone_for_one_that_waits_for_it() {
 }
 
 #[test]
+fn a_peer_that_said_goodbye_has_left_when_its_silent_rail_is_given_up() {
+    let (mut a, mut b, _) = pair(1);
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == 1));
+    // The goodbye comes, and the end does not.
+    for connection in b.connections.iter_mut().flatten() {
+        connection.say_goodbye();
+    }
+    run(&mut a, &mut b, &mut seen, |a, _, _| a.peer(ProcessId(1)).is_some_and(|peer| peer.is_leaving));
+    a.reset(Rail(1), ProcessId(1));
+    assert_eq!(a.poll(), Some(Event::PeerLeft(ProcessId(1))));
+}
+
+#[test]
 fn a_process_that_is_waited_for_long_is_connected() {
     let (mut a, mut b, _) = pair(1);
     a.expect_long(ProcessId(1));
