@@ -114,8 +114,11 @@ pub(super) struct Peer {
 /// Why a dial failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// The host refused: no process listens there.
+    /// The host refused: no process listens there, or another one does.
     Refused,
+    /// The connection ended before who is there had answered: the process, which has no room for callers now,
+    /// or another program that has got its port. Says nothing.
+    Ended,
     /// Anything else.
     Other,
     /// The peer knows better: it has, or makes, this connection itself; its epoch.
@@ -249,6 +252,7 @@ impl Peer {
                 return Consequence::Nothing;
             }
             Failure::Refused => this.refusals_count += 1,
+            Failure::Ended => {}
             Failure::Other => this.refusals_count = 0,
         }
         if this.was_up && this.refusals_count >= REFUSALS_MAX && !is_any_up || self.is_refused_everywhere() {
@@ -656,6 +660,18 @@ mod tests {
         }
         assert_eq!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
         assert_eq!((peer.next_time(), peer.take_due(0, now + PATIENCE)), (None, None));
+    }
+
+    #[test]
+    fn one_call_that_another_program_takes_does_not_make_earlier_refusals_forgotten() {
+        let (mut peer, now) = one_rail(vec![4]);
+        for _ in 1..REFUSALS_NEVER_UP_MAX {
+            assert_ne!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
+        }
+        for _ in 0..2 * REFUSALS_NEVER_UP_MAX {
+            assert_ne!(peer.on_failure(0, Failure::Ended, now), Consequence::Gone, "no refusal");
+        }
+        assert_eq!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
     }
 
     #[test]

@@ -505,13 +505,19 @@ impl Acceptor {
         let length = if let DialStage::Challenge = dial.stage { CHALLENGE_BYTES } else { VERDICT_BYTES };
         match dial.inbox.fill(&dial.socket, length) {
             Read::Part => return,
-            Read::Ended => return self.fail(id, Failure::Other),
+            Read::Ended => {
+                let is_answered = matches!(dial.stage, DialStage::Verdict(_));
+                return self.fail(id, if is_answered { Failure::Other } else { Failure::Ended });
+            }
             Read::Whole => {}
         }
         match dial.stage {
             DialStage::Connecting => {}
             DialStage::Challenge => {
                 let challenge = dial.inbox.message();
+                if challenge == handshake::NOT_HERE {
+                    return self.fail(id, Failure::Refused);
+                }
                 let proof = handshake::prove(&dial.key, &dial.hello, &challenge);
                 dial.stage = DialStage::Verdict(challenge);
                 if !proof.is_some_and(|proof| send(&dial.socket, &proof)) {
@@ -635,11 +641,16 @@ impl Acceptor {
 fn ask(setup: &Setup, pending: &mut Pending) -> bool {
     let bytes = pending.inbox.message();
     let Ok(hello) = Hello::parse(&bytes) else { return false };
+    if hello.to != setup.me {
+        // Whoever it is for is not here: its caller need not try for ever.
+        send(&pending.socket, &handshake::NOT_HERE);
+        return false;
+    }
     let (Some(card), Some(key)) = (setup.known.card(hello.from), setup.known.key(hello.from)) else {
         return false;
     };
     let is_one = usize::from(hello.from_interface) < card.endpoints.len();
-    if !is_one || hello.to != setup.me || hello.to_interface != pending.interface {
+    if !is_one || hello.to_interface != pending.interface {
         return false;
     }
     let Ok(nonce) = handshake::random() else { return false };

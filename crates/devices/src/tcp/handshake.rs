@@ -8,6 +8,9 @@
 //!                                                           <-  Verdict: code, epoch, MAC over all
 //! ```
 //!
+//! A process that is not the one a hello is for answers [`NOT_HERE`] in place of a challenge and closes: it has
+//! got the port of one that has ended. That proves nothing, as little as a host's refusal, and means the same.
+//!
 //! Every message has one length. The MACs are BLAKE3 keyed with the job's key, each with a label of its own,
 //! so that none can be replayed as another; the nonces are fresh on both sides, so that none can be replayed
 //! at all. A hello is trusted only after its proof. This keeps out callers without the key; it does not hide
@@ -30,6 +33,9 @@ pub(super) const VERDICT_BYTES: usize = 8 + MAC_BYTES;
 
 /// "AYATORI" and the version of the handshake and of the frames after it.
 const MAGIC: [u8; 8] = *b"AYATORI\x04";
+
+/// The answer to a hello for another process.
+pub(super) const NOT_HERE: [u8; CHALLENGE_BYTES] = *b"AYATORI\x04this process is not the one you call.\0\0\0";
 
 /// The job's key. Never printed.
 #[derive(Clone, PartialEq, Eq)]

@@ -366,7 +366,7 @@ impl World {
         let (dial, pending, now) = (self.sockets[socket].dial, self.sockets[socket].pending, self.now);
         match self.sockets[socket].ends[end] {
             End::Closed => return,
-            End::Handshake if end == 0 => self.processes[process].on_failed(dial, Failure::Other, now),
+            End::Handshake if end == 0 => self.processes[process].on_failed(dial, Failure::Ended, now),
             End::Handshake => {
                 pending.into_iter().for_each(|pending| self.processes[process].on_closed(pending))
             }

@@ -292,6 +292,36 @@ fn a_process_never_met_is_gone_for_one_that_waits_for_it() {
 }
 
 #[test]
+fn a_process_whose_port_another_has_got_is_gone() {
+    let a = Wireup::listen_on(quick(), interfaces(1, 1)).expect("listen");
+    let b = Wireup::listen_on(quick(), interfaces(2, 1)).expect("listen");
+    let (card_a, card_b) = (a.card(0, 1), b.card(1, 1));
+    // There is process 2 where 1 is said to be.
+    let key = || Key::new([1; 32]);
+    let cards = vec![None, Some(card_b.clone()), Some(card_b)];
+    let mut a = opened(a, ProcessId(0), key(), cards, 1);
+    let mut other = opened(b, ProcessId(2), key(), vec![Some(card_a), None, None], 1);
+    a.expect_long(ProcessId(1));
+    let deadline = Instant::now() + LIMIT;
+    let mut events = Vec::new();
+    while events.is_empty() {
+        assert!(Instant::now() < deadline, "not told");
+        if a.arm() == Armed::Armed {
+            a.wait(Some(LIMIT));
+        }
+        events.extend(std::iter::from_fn(|| a.poll()));
+    }
+    assert_eq!(events, [Event::PeerGone(ProcessId(1))]);
+    // The one that is there can be talked to.
+    let mut seen = Seen::default();
+    let mut number = 0..1u32;
+    run(&mut a, &mut other, &mut seen, |a, _, seen| {
+        send_all(a, Rail(1), ProcessId(2), &mut number);
+        !seen.packets[1].is_empty()
+    });
+}
+
+#[test]
 fn a_peer_that_said_goodbye_has_left_when_its_silent_rail_is_given_up() {
     let (mut a, mut b, _) = pair(1);
     let mut seen = Seen::default();
