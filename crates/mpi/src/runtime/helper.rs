@@ -265,6 +265,7 @@ fn watch(parker: &Parker) {
             std::hint::spin_loop();
             continue;
         }
+        engine.expect_long(false);
         if engine.device.arm_aside() == Armed::NotYet {
             continue;
         }

@@ -16,7 +16,7 @@ use ayatori_launch::{pmi, pmix};
 
 use super::cluster;
 use super::exit::exit_silently;
-use super::machine::{Clock, Machine};
+use super::machine::{AwaitedLook, Clock, Machine};
 use super::net::Net;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -216,5 +216,6 @@ fn machine(
         selectors: Selectors::new(fabric, cluster::fabric_between_worlds()),
         world: first..ProcessId(first.0 + count),
         has_met_others: false,
+        awaited: AwaitedLook::default(),
     }
 }

@@ -38,6 +38,28 @@ pub(crate) struct Machine {
     pub(in crate::runtime) world: Range<ProcessId>,
     /// Whether there are connections with processes of other worlds.
     pub(in crate::runtime) has_met_others: bool,
+    /// The look after the processes that requests wait for.
+    pub(in crate::runtime) awaited: AwaitedLook,
+}
+
+/// When the device was last told which processes requests wait for.
+#[derive(Default)]
+pub(in crate::runtime) struct AwaitedLook {
+    at: Option<Instant>,
+    /// The core's news at the last sleep.
+    news: u64,
+    /// They may be others since then.
+    is_due: bool,
+}
+
+/// Least time between two such looks, each of which goes through all requests.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+impl AwaitedLook {
+    /// How long a look that is due has to wait.
+    fn rest(&self) -> Option<Duration> {
+        self.is_due.then(|| self.at.map_or(Duration::ZERO, |at| LOOK_INTERVAL.saturating_sub(at.elapsed())))
+    }
 }
 
 /// The core's time, read only as often as needed: reading a clock takes a tenth of the time of polling a
@@ -176,11 +198,18 @@ impl Machine {
         self.clock.hurry();
     }
 
-    /// The caller is about to sleep: the device looks after the processes that it waits for.
+    /// The caller is about to sleep: the device looks after the processes that it waits for. Once for them all:
+    /// again where something has come, because an operation that goes on waits for others than before.
+    /// `is_first`: the caller may have added some.
     #[cold]
-    pub(super) fn expect_long(&mut self) {
-        if let Net::Composite(device) = &mut self.device {
+    pub(super) fn expect_long(&mut self, is_first: bool) {
+        let Net::Composite(device) = &mut self.device else { return };
+        let news = self.core.news_count();
+        self.awaited.is_due |= is_first || news != self.awaited.news;
+        self.awaited.news = news;
+        if self.awaited.rest().is_some_and(|rest| rest.is_zero()) {
             self.core.sources().for_each(|process| device.expect_long(process));
+            self.awaited = AwaitedLook { at: Some(Instant::now()), news, is_due: false };
         }
     }
 
@@ -190,10 +219,11 @@ impl Machine {
         self.clock.hurry();
     }
 
-    /// How long to sleep at most: until the core wants to be called.
+    /// How long to sleep at most: until the core wants to be called, or the device to be told what is awaited.
     pub(in crate::runtime) fn sleep_max(&self) -> Option<Duration> {
-        let left = self.core.poll_timeout()?.since(self.clock.now());
-        Some(Duration::from_nanos(left.as_ps() / 1_000))
+        let core = self.core.poll_timeout().map(|at| at.since(self.clock.now()));
+        let core = core.map(|left| Duration::from_nanos(left.as_ps() / 1_000));
+        core.into_iter().chain(self.awaited.rest()).min()
     }
 
     /// Starts a collective operation; `id` is that of a persistent one.
@@ -270,10 +300,8 @@ impl Machine {
                 if self.progress() {
                     return false;
                 }
-                if asleep.is_none() {
-                    *asleep = Some(Instant::now());
-                    self.expect_long();
-                }
+                self.expect_long(asleep.is_none());
+                asleep.get_or_insert_with(Instant::now);
                 if self.device.arm() == Armed::Armed {
                     let most = sleepers::park_at_device(self.sleep_max());
                     self.device.wait(most);

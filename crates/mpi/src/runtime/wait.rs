@@ -328,6 +328,11 @@ impl Waiter {
             *wait = process.engine.policy().start();
             return Ok(process);
         }
+        if step == WaitStep::Sleep
+            && let Some(machine) = process.engine.own()
+        {
+            machine.expect_long(self.asleep.is_none());
+        }
         drop(process);
         if step == WaitStep::Sleep {
             // Its end wakes the engine's thread for what it has left behind.

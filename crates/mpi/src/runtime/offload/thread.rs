@@ -176,7 +176,8 @@ fn run(parker: &Parker, policy: WaitPolicy) {
 fn sleep(mut guard: Locked, parker: &Parker) -> Locked {
     let Some(back) = guard.as_mut() else { return guard };
     let machine = back.machine.as_mut().expect("no call borrows while the lock is held");
-    machine.expect_long();
+    // Commands may have added some.
+    machine.expect_long(true);
     if machine.device.arm_aside() == Armed::NotYet {
         return guard;
     }
