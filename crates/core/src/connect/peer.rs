@@ -11,6 +11,7 @@
 
 use crate::ids::{ProcessId, Rail};
 use crate::time::{Duration, Instant};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// From a break to the first attempt of the side with the higher id: the other side's is on its way.
@@ -25,9 +26,10 @@ const BACK_OFF_NEVER_UP_MAX: Duration = Duration::from_s(15);
 pub(super) const PATIENCE: Duration = Duration::from_s(1);
 /// A peer that was connected before is gone after its ports have refused this often in a row.
 const REFUSALS_MAX: u32 = 2;
-/// The same for a peer that was never connected, for every address: some five seconds with the pauses
-/// between. A process listens before its card is published, but an address may also be another host's, and
-/// there is time.
+/// The same for a peer that was never connected, for every address, in a row or not: some five seconds with
+/// the pauses between. A process listens before its card is published, but an address may also be another
+/// host's, and there is time. Silence in between takes no refusal back: where a process has ended, another
+/// program may get its port and say nothing.
 const REFUSALS_NEVER_UP_MAX: u32 = 9;
 
 /// A caller's claim, which it has proved.
@@ -94,7 +96,10 @@ pub(super) struct Slot {
     /// Its user knows, or has closed it: it stays so, for a rail that was up is reported by its user.
     is_reported_down: bool,
     failures_count: u32,
+    /// Refusals in a row.
     refusals_count: u32,
+    /// All of each candidate, since a connection stood.
+    refused: Vec<u32>,
     was_up: bool,
 }
 
@@ -165,6 +170,7 @@ impl Peer {
             rail,
             interface,
             state: if candidates.is_empty() { State::Idle } else { State::Waiting(now + delay) },
+            refused: vec![0; candidates.len()],
             candidates,
             next: 0,
             tried_count: 0,
@@ -190,10 +196,8 @@ impl Peer {
 
     /// Whether no connection was ever up, and every attempt has been refused repeatedly.
     fn is_refused_everywhere(&self) -> bool {
-        let is_refused = |slot: &Slot| {
-            let tries_max = REFUSALS_NEVER_UP_MAX.saturating_mul(slot.candidates.len() as u32);
-            !slot.was_up && slot.refusals_count >= tries_max
-        };
+        let is_refused =
+            |slot: &Slot| !slot.was_up && slot.refused.iter().all(|&count| count >= REFUSALS_NEVER_UP_MAX);
         self.slots.iter().all(is_refused)
     }
 
@@ -251,7 +255,10 @@ impl Peer {
                 this.state = State::Waiting(now + LOSER_WAIT);
                 return Consequence::Nothing;
             }
-            Failure::Refused => this.refusals_count += 1,
+            Failure::Refused => {
+                this.refusals_count += 1;
+                this.refused[this.next] += 1;
+            }
             Failure::Ended => {}
             Failure::Other => this.refusals_count = 0,
         }
@@ -320,6 +327,7 @@ impl Peer {
         this.epoch = epoch;
         this.was_up = true;
         (this.tried_count, this.failures_count, this.refusals_count) = (0, 0, 0);
+        this.refused.fill(0);
         this.rail
     }
 
@@ -402,7 +410,6 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     const LOW: ProcessId = ProcessId(0);
     const HIGH: ProcessId = ProcessId(1);
@@ -668,8 +675,8 @@ mod tests {
         for _ in 1..REFUSALS_NEVER_UP_MAX {
             assert_ne!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
         }
-        for _ in 0..2 * REFUSALS_NEVER_UP_MAX {
-            assert_ne!(peer.on_failure(0, Failure::Ended, now), Consequence::Gone, "no refusal");
+        for failure in [Failure::Ended, Failure::Other].repeat(REFUSALS_NEVER_UP_MAX as usize) {
+            assert_ne!(peer.on_failure(0, failure, now), Consequence::Gone, "no refusal");
         }
         assert_eq!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
     }
