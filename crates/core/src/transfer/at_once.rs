@@ -14,12 +14,11 @@
 //! [`LATE_FACTOR`] times as long as their copy, eager is held, which lets the sender go on.
 
 use super::choose::{Learnt, Way};
+use super::learn::{TIMES_COUNT, is_quicker, longer_pause, median_ns, ns};
 use crate::ids::RequestId;
 use crate::time::{Duration, Instant};
 
-/// Messages of each way that count in a trial.
-const TIMES_COUNT: usize = 3;
-/// Times of a trial: those, and the first of the other way.
+/// Times of a trial: those of each way that count, and the first of the other way.
 const TRIAL_COUNT: u32 = 2 * TIMES_COUNT as u32 + 1;
 /// Messages within which a trial must have all its times.
 const TRIAL_MESSAGES_MAX: u32 = 32;
@@ -28,8 +27,6 @@ const TRIAL_MESSAGES_MAX: u32 = 32;
 const PAUSE_MIN: u32 = 16;
 const PAUSE_MAX: u32 = 120;
 const PAUSE_FAR_MAX: u32 = 248;
-/// The other way is taken if it is shorter by at least one of this many parts.
-const GAIN_MIN_PARTS: u32 = 16;
 /// A receiver is late if the answer takes so many times as long as the sender's copy. One that waits copies
 /// at the same time; one that sends as much itself before it receives takes up to three times as long.
 const LATE_FACTOR: u32 = 4;
@@ -102,10 +99,6 @@ pub(crate) fn is_of_trial(name: RequestId) -> bool {
 fn class_of(length_bytes: usize) -> usize {
     let bits = length_bytes.saturating_sub(1).checked_ilog2().unwrap_or(0);
     (bits.saturating_sub(CLASS_BITS_MIN) as usize).min(CLASSES_COUNT - 1)
-}
-
-fn ns(time: Duration) -> u32 {
-    u32::try_from(time.as_ps() / 1_000).unwrap_or(u32::MAX).max(1)
 }
 
 /// Ways by their number.
@@ -195,16 +188,14 @@ impl Class {
     /// The trial is over.
     fn compare(&mut self) {
         let Some(Trial { times, late_count, .. }) = self.trial else { return };
-        let [held_ns, other_ns] = times.map(|[a, b, c]| a.max(b).min(c).max(a.min(b)));
+        let [held_ns, other_ns] = times.map(median_ns);
         let is_late = late_count as usize > TIMES_COUNT / 2;
-        let is_shorter = other_ns < held_ns - held_ns / GAIN_MIN_PARTS;
-        let is_other = if is_late { self.held != 0 } else { is_shorter };
+        let is_other = if is_late { self.held != 0 } else { is_quicker(other_ns, held_ns) };
         if is_other {
             self.held = 1 - self.held;
             return self.end_trial(PAUSE_MIN);
         }
-        let most = if other_ns / 2 >= held_ns { PAUSE_FAR_MAX } else { PAUSE_MAX };
-        self.end_trial((self.pause * 2).min(most));
+        self.end_trial(longer_pause(self.pause, [other_ns, held_ns], [PAUSE_MAX, PAUSE_FAR_MAX]));
     }
 
     fn end_trial(&mut self, pause: u32) {

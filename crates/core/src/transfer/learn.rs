@@ -29,7 +29,7 @@ const CLASS_BITS_MIN: u32 = 13;
 const CLASSES_COUNT: usize = 14;
 
 /// Times of a way that are kept, the last ones.
-const TIMES_COUNT: usize = 3;
+pub(super) const TIMES_COUNT: usize = 3;
 
 /// The measured choice for a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,9 +63,29 @@ impl Learner {
 
     /// A message took `took`.
     pub(crate) fn note(&mut self, length_bytes: u64, way: Way, took: Duration) {
-        let ns = u32::try_from(took.as_ps() / 1_000).unwrap_or(u32::MAX);
-        self.classes[class_of(length_bytes)].note(usize::from(way == Way::Get), ns.max(1));
+        self.classes[class_of(length_bytes)].note(usize::from(way == Way::Get), ns(took));
     }
+}
+
+/// The median of a way's times.
+pub(super) fn median_ns([a, b, c]: [u32; TIMES_COUNT]) -> u32 {
+    a.max(b).min(c).max(a.min(b))
+}
+
+/// Whether the other way is to be held from now on.
+pub(super) fn is_quicker(other_ns: u32, held_ns: u32) -> bool {
+    other_ns < held_ns - held_ns / GAIN_MIN_PARTS
+}
+
+/// Messages until the next look, after `pause` of them, where the other way has not been quicker: twice as
+/// many, at most `most`, or `far` where it takes twice as long.
+pub(super) fn longer_pause(pause: u32, [other_ns, held_ns]: [u32; 2], [most, far]: [u32; 2]) -> u32 {
+    (pause * 2).min(if other_ns / 2 >= held_ns { far } else { most })
+}
+
+/// A time in ns, at least 1.
+pub(super) fn ns(time: Duration) -> u32 {
+    u32::try_from(time.as_ps() / 1_000).unwrap_or(u32::MAX).max(1)
 }
 
 fn class_of(length_bytes: u64) -> usize {
@@ -152,21 +172,20 @@ impl Class {
 
     /// The median of the last times; `None`: there are too few.
     fn median_ns(&self, way: usize) -> Option<u32> {
-        let [a, b, c] = self.times[way];
-        (self.times_count[way] as usize >= TIMES_COUNT).then(|| a.max(b).min(c).max(a.min(b)))
+        (self.times_count[way] as usize >= TIMES_COUNT).then(|| median_ns(self.times[way]))
     }
 
     /// The look is over.
     fn compare(&mut self, other_ns: u32) {
         let Some(held_ns) = self.median_ns(self.held) else { return self.end_look(PAUSE_MIN) };
-        if other_ns < held_ns - held_ns / GAIN_MIN_PARTS {
+        if is_quicker(other_ns, held_ns) {
             self.held = 1 - self.held;
             self.compared_ns = other_ns;
             return self.end_look(PAUSE_SLOWER);
         }
         self.compared_ns = held_ns;
-        let most = if other_ns / 2 >= held_ns { PAUSE_FAR_MAX } else { PAUSE_MAX };
-        self.end_look((self.pause.max(PAUSE_MIN) * 2).min(most));
+        let pause = self.pause.max(PAUSE_MIN);
+        self.end_look(longer_pause(pause, [other_ns, held_ns], [PAUSE_MAX, PAUSE_FAR_MAX]));
     }
 
     fn end_look(&mut self, pause: u32) {
@@ -192,16 +211,16 @@ mod tests {
         got_count
     }
 
-    fn ns(way: Way, stream: u64, get: u64) -> u64 {
+    fn model_ns(way: Way, stream: u64, get: u64) -> u64 {
         if way == Way::Get { get } else { stream }
     }
 
     #[test]
     fn the_quicker_way_is_held_after_a_first_look() {
         let mut learner = Learner::default();
-        let got = run(&mut learner, 20, 1 << 20, |_, way| ns(way, 140_000, 80_000));
+        let got = run(&mut learner, 20, 1 << 20, |_, way| model_ns(way, 140_000, 80_000));
         assert!(got >= 12, "{got} of 20");
-        let got = run(&mut learner, 1_000, 1 << 20, |_, way| ns(way, 140_000, 80_000));
+        let got = run(&mut learner, 1_000, 1 << 20, |_, way| model_ns(way, 140_000, 80_000));
         assert!(got >= 960, "{got} of 1000");
     }
 
@@ -219,7 +238,7 @@ mod tests {
         let picked: Vec<bool> = (0..count)
             .map(|_| {
                 let learnt = learner.pick(1 << 20);
-                learner.note(1 << 20, learnt.way(), Duration::from_ns(ns(learnt.way(), stream, get)));
+                learner.note(1 << 20, learnt.way(), Duration::from_ns(model_ns(learnt.way(), stream, get)));
                 matches!(learnt, Learnt::Looked(_))
             })
             .collect();
@@ -289,8 +308,8 @@ mod tests {
     fn looks_cost_at_most_one_message_in_32() {
         for (stream, get, most) in [(100, 110, 1_000 / 32 + 8), (100, 250, 1_000 / 64 + 8)] {
             let mut learner = Learner::default();
-            run(&mut learner, 1_000, 1 << 16, |_, way| ns(way, stream, get));
-            let got = run(&mut learner, 1_000, 1 << 16, |_, way| ns(way, stream, get));
+            run(&mut learner, 1_000, 1 << 16, |_, way| model_ns(way, stream, get));
+            let got = run(&mut learner, 1_000, 1 << 16, |_, way| model_ns(way, stream, get));
             assert!(got > 0 && got <= most, "{got} of 1000 by get");
         }
     }
@@ -298,7 +317,7 @@ mod tests {
     #[test]
     fn a_crossover_that_moves_is_followed() {
         // Packets cost little to begin and much a byte; where they cross moves between 64 KiB and 4 MiB.
-        let cost = |crossover: u64, bytes: u64, way| ns(way, bytes / 10, crossover / 20 + bytes / 20);
+        let cost = |crossover: u64, bytes: u64, way| model_ns(way, bytes / 10, crossover / 20 + bytes / 20);
         let mut learner = Learner::default();
         for crossover in [1 << 16, 1 << 22, 1 << 18, 1 << 20] {
             for bits in 15..=24 {
@@ -317,18 +336,19 @@ mod tests {
     #[test]
     fn a_way_that_becomes_slower_is_left_within_25_messages() {
         let mut learner = Learner::default();
-        run(&mut learner, 2_000, 1 << 20, |_, way| ns(way, 80, 140));
-        run(&mut learner, 25, 1 << 20, |_, way| ns(way, 150, 100));
-        let got = run(&mut learner, 16, 1 << 20, |_, way| ns(way, 150, 100));
+        run(&mut learner, 2_000, 1 << 20, |_, way| model_ns(way, 80, 140));
+        run(&mut learner, 25, 1 << 20, |_, way| model_ns(way, 150, 100));
+        let got = run(&mut learner, 16, 1 << 20, |_, way| model_ns(way, 150, 100));
         assert!(got >= 12, "{got} of 16");
     }
 
     #[test]
     fn single_slow_messages_change_nothing() {
         let mut learner = Learner::default();
-        run(&mut learner, 100, 1 << 20, |_, way| ns(way, 80, 140));
-        let got =
-            run(&mut learner, 1_000, 1 << 20, |n, way| ns(way, if n % 7 == 0 { 5_000 } else { 80 }, 140));
+        run(&mut learner, 100, 1 << 20, |_, way| model_ns(way, 80, 140));
+        let got = run(&mut learner, 1_000, 1 << 20, |n, way| {
+            model_ns(way, if n % 7 == 0 { 5_000 } else { 80 }, 140)
+        });
         assert!(got <= 60, "{got} of 1000 by get");
     }
 
