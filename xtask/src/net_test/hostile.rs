@@ -201,7 +201,11 @@ pub(super) enum Answer {
 pub(super) fn converse(stream: &mut TcpStream, hello: &[u8], proof: &[u8]) -> std::io::Result<Answer> {
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     stream.write_all(hello)?;
-    stream.read_exact(&mut [0; 48])?;
+    let mut challenge = [0; 48];
+    stream.read_exact(&mut challenge)?;
+    if challenge.starts_with(MAGIC) {
+        return Err(std::io::Error::other("the hello was for another process"));
+    }
     stream.write_all(proof)?;
     match stream.read_exact(&mut [0; 40]) {
         Ok(()) => Ok(Answer::LetIn),
