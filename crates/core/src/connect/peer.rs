@@ -670,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_that_another_program_takes_does_not_make_earlier_refusals_forgotten() {
+    fn what_is_no_refusal_takes_none_back() {
         let (mut peer, now) = one_rail(vec![4]);
         for _ in 1..REFUSALS_NEVER_UP_MAX {
             assert_ne!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);

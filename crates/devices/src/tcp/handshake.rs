@@ -8,8 +8,9 @@
 //!                                                           <-  Verdict: code, epoch, MAC over all
 //! ```
 //!
-//! A process that is not the one a hello is for answers [`NOT_HERE`] in place of a challenge and closes: it has
-//! got the port of one that has ended. That proves nothing, as little as a host's refusal, and means the same.
+//! A process that is not the one a hello is for answers [`NOT_HERE`] in place of a challenge and closes: it
+//! has got the port of one that has ended. That proves nothing, as little as a host's refusal, and means the
+//! same.
 //!
 //! Every message has one length. The MACs are BLAKE3 keyed with the job's key, each with a label of its own,
 //! so that none can be replayed as another; the nonces are fresh on both sides, so that none can be replayed

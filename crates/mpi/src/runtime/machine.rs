@@ -198,8 +198,8 @@ impl Machine {
         self.clock.hurry();
     }
 
-    /// The caller is about to sleep: the device looks after the processes that it waits for. Once for them all:
-    /// again where something has come, because an operation that goes on waits for others than before.
+    /// The caller is about to sleep: the device looks after the processes that it waits for. Once for them
+    /// all: again where something has come, because an operation that goes on waits for others than before.
     /// `is_first`: the caller may have added some.
     #[cold]
     pub(super) fn expect_long(&mut self, is_first: bool) {
@@ -219,7 +219,8 @@ impl Machine {
         self.clock.hurry();
     }
 
-    /// How long to sleep at most: until the core wants to be called, or the device to be told what is awaited.
+    /// How long to sleep at most: until the core wants to be called, or the device to be told what is
+    /// awaited.
     pub(in crate::runtime) fn sleep_max(&self) -> Option<Duration> {
         let core = self.core.poll_timeout().map(|at| at.since(self.clock.now()));
         let core = core.map(|left| Duration::from_nanos(left.as_ps() / 1_000));

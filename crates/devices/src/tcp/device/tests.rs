@@ -270,6 +270,20 @@ fn process_that_dies_is_gone_and_one_that_says_goodbye_left() {
     }
 }
 
+/// Sleeps until the process is told to be gone: all events.
+fn until_gone(device: &mut Tcp, process: ProcessId) -> Vec<Event> {
+    let deadline = Instant::now() + LIMIT;
+    let mut events = Vec::new();
+    while !events.contains(&Event::PeerGone(process)) {
+        assert!(Instant::now() < deadline, "not told: {events:?}");
+        if device.arm() == Armed::Armed {
+            device.wait(Some(LIMIT));
+        }
+        events.extend(std::iter::from_fn(|| device.poll()));
+    }
+    events
+}
+
 #[test]
 fn a_process_never_met_is_gone_for_one_that_waits_for_it() {
     let (mut a, b, _) = pair(1);
@@ -278,15 +292,7 @@ fn a_process_never_met_is_gone_for_one_that_waits_for_it() {
     assert!(a.poll().is_none());
     a.expect_long(ProcessId(1));
     a.expect_long(ProcessId(1));
-    let deadline = Instant::now() + LIMIT;
-    let mut events = Vec::new();
-    while !events.contains(&Event::PeerGone(ProcessId(1))) {
-        assert!(Instant::now() < deadline, "not told: {events:?}");
-        if a.arm() == Armed::Armed {
-            a.wait(Some(LIMIT));
-        }
-        events.extend(std::iter::from_fn(|| a.poll()));
-    }
+    let events = until_gone(&mut a, ProcessId(1));
     let gone_count = events.iter().filter(|event| matches!(event, Event::PeerGone(_))).count();
     assert_eq!(gone_count, 1, "{events:?}");
 }
@@ -302,16 +308,7 @@ fn a_process_whose_port_another_has_got_is_gone() {
     let mut a = opened(a, ProcessId(0), key(), cards, 1);
     let mut other = opened(b, ProcessId(2), key(), vec![Some(card_a), None, None], 1);
     a.expect_long(ProcessId(1));
-    let deadline = Instant::now() + LIMIT;
-    let mut events = Vec::new();
-    while events.is_empty() {
-        assert!(Instant::now() < deadline, "not told");
-        if a.arm() == Armed::Armed {
-            a.wait(Some(LIMIT));
-        }
-        events.extend(std::iter::from_fn(|| a.poll()));
-    }
-    assert_eq!(events, [Event::PeerGone(ProcessId(1))]);
+    assert_eq!(until_gone(&mut a, ProcessId(1)), [Event::PeerGone(ProcessId(1))]);
     // The one that is there can be talked to.
     let mut seen = Seen::default();
     let mut number = 0..1u32;
@@ -322,7 +319,7 @@ fn a_process_whose_port_another_has_got_is_gone() {
 }
 
 #[test]
-fn a_peer_that_said_goodbye_has_left_when_its_silent_rail_is_given_up() {
+fn a_leaving_peer_has_left_when_its_last_rail_is_given_up() {
     let (mut a, mut b, _) = pair(1);
     let mut seen = Seen::default();
     let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
