@@ -312,8 +312,12 @@ pub struct SoftwareCosts {
     pub copy_rates: Vec<RateWithin>,
     /// A call by which the kernel copies from another process' memory, without its bytes, ps.
     pub kernel_copy_ps: Option<u64>,
+    /// The same while that process has the kernel copy from this one's memory, ps.
+    pub kernel_copy_at_once_ps: Option<u64>,
     /// The library's software for a message that the kernel copies, beside its packets and the call, ps.
     pub get_ps: Option<u64>,
+    /// The same while that process has the kernel copy from this one's memory, ps.
+    pub get_at_once_ps: Option<u64>,
     /// Such copies from and to memory, bytes/s.
     pub kernel_copy_bytes_per_s: Option<u64>,
     /// Such copies of what is in the cache, bytes/s.
@@ -341,6 +345,8 @@ pub struct SoftwareCosts {
     pub reduce_rates: Vec<RateWithin>,
     /// A collective operation in which few exchange short data at once, beside a message's software, ps.
     pub exchange_ps: Option<u64>,
+    /// A collective operation that is a schedule of messages, beside these, ps.
+    pub schedule_ps: Option<u64>,
     /// Copies of each packet's payload by its sender; `None`: one.
     pub send_copies: Option<u32>,
     /// Copies of each packet's payload by its receiver; `None`: one.
@@ -668,7 +674,9 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         hot_copy_bytes_per_s: rate("hot_copy_gbytes_per_s")?,
         copy_rates: rates(s, "copy_rate")?,
         kernel_copy_ps: time("kernel_copy_ns")?,
+        kernel_copy_at_once_ps: time("kernel_copy_at_once_ns")?,
         get_ps: time("get_ns")?,
+        get_at_once_ps: time("get_at_once_ns")?,
         kernel_copy_bytes_per_s: rate("kernel_copy_gbytes_per_s")?,
         hot_kernel_copy_bytes_per_s: rate("hot_kernel_copy_gbytes_per_s")?,
         kernel_copy_rates: rates(s, "kernel_copy_rate")?,
@@ -682,6 +690,7 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         reduce_bytes_per_s: rate("reduce_gbytes_per_s")?,
         reduce_rates: rates(s, "reduce_rate")?,
         exchange_ps: time("exchange_ns")?,
+        schedule_ps: time("schedule_ns")?,
         send_copies: number("send_copies")?,
         receive_copies: number("receive_copies")?,
         checksum_bytes_per_s: rate("checksum_gbytes_per_s")?,

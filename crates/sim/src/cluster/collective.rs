@@ -18,7 +18,7 @@ use ayatori_core::op::{Operation, Reducer};
 
 use super::Mpi;
 use super::fabric::{Fabric as HostFabric, MEMORY_RAIL};
-use super::working_set::{self, Buffers, Places};
+use super::working_set::{Buffers, Distances, Places, WorkingSet};
 use crate::trace;
 
 /// The rank that broadcasts, gathers, scatters and reduces.
@@ -53,32 +53,40 @@ impl Mpi {
                 .ok_or(Error::Argument("the operation has no such algorithm, or it does not serve here"))?,
         };
         let context = Context { rank: self.rank(), size };
-        let mut reduced_bytes = 0;
+        let (mut reduced_bytes, mut set) = (0, WorkingSet::default());
         let is_counted = self.with_fabric(HostFabric::one_host).is_some();
         let told_bytes = self.with_fabric(|fabric| fabric.states[self.rank() as usize].working_set_bytes);
+        self.with_world(|world| world.fabric.spend(self.rank(), world.fabric.config.software.schedule_ps));
+        if is_counted {
+            // The library looks again before it copies: what came while the operation before ended is seen.
+            self.reach().await;
+        }
         let request = self.call(|process, nic| {
             let (pool, lengths) = (process.schedule_pool(), lengths(operation, bytes as usize, size));
             let schedule = schedule(pool, context, operation, Buffers::of_lengths(lengths), choice)?;
             if is_counted && told_bytes > 0 {
                 let places = Places::new(pool, lengths);
                 let placed = self::schedule(pool, context, operation, places.buffers, choice)?;
-                let own_bytes = working_set::bytes(&placed, |len| nic.fabric.is_got(len));
+                set = WorkingSet::of(&placed, |len| nic.fabric.is_got(len), told_bytes);
                 pool.recycle(placed);
-                nic.fabric.set_working_set(nic.me, own_bytes.max(told_bytes));
+                nic.fabric.set_working_set(nic.me, set.bytes.max(told_bytes));
+                nic.fabric.states[nic.me as usize].got_distances = std::mem::take(&mut set.got);
             }
             if is_counted {
                 let [copied_bytes, reduced] = own_work_bytes(&schedule);
                 reduced_bytes = reduced;
-                nic.fabric.spend_to_copy(nic.me, copied_bytes);
-                nic.set_writes_first(reduced > 0 && sends_what_it_wrote(&schedule));
+                nic.fabric.spend_to_copy(nic.me, copied_bytes, &set.copied);
+                nic.set_writes_first(reduced_bytes > 0 && sends_what_it_wrote(&schedule));
             }
             process.collectives().start(nic, CommId::WORLD, schedule)
         })?;
         let request = self.traced(request, trace::Operation::Collective { name: operation.name(), bytes });
         self.wait(request).await?;
         self.with_world(|world| {
-            world.fabric.states[self.rank() as usize].writes_first = false;
-            world.fabric.spend_to_reduce(self.rank(), reduced_bytes, u32::from(reduced_bytes > 0));
+            let state = &mut world.fabric.states[self.rank() as usize];
+            (state.writes_first, state.got_distances) = (false, Distances::default());
+            let count = u32::from(reduced_bytes > 0);
+            world.fabric.spend_to_reduce(self.rank(), [reduced_bytes, count as usize], &set.reduced);
             world.fabric.set_working_set(self.rank(), told_bytes);
         });
         Ok(())

@@ -14,6 +14,7 @@ use super::cores::Cores;
 use super::cpus::Cpus;
 use super::pipeline::{Hardware, SEGMENT};
 use super::shared::NEAR_BYTES_MAX;
+use super::working_set::Distances;
 use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
 use crate::slab::Slab;
@@ -169,6 +170,10 @@ pub(super) struct RankState {
     pub(super) working_set_bytes: u64,
     /// What it sends now it has just written, as all others that it talks to have.
     pub(super) writes_first: bool,
+    /// How far back its schedule's messages that the kernel copies use their memory; empty: not known.
+    pub(super) got_distances: Distances,
+    /// From whom the kernel has copied for it last, and when that ended.
+    pub(super) kernel_copied: Option<(u32, u64)>,
     pub(super) inbox: VecDeque<Arrived>,
     /// When its core has what comes from the cores of others.
     pub(super) fetched_ps: u64,
@@ -737,9 +742,6 @@ impl Fabric {
         let (wake_ps, mut poll_ps) = (self.config.software.wake_ps, self.poll_ps());
         // Sockets have theirs in what a read takes.
         if matches!(arrived, Arrived::Packet(handle) if self.has_sockets(self.flights[handle].rail)) {
-            poll_ps = 0;
-        }
-        if self.cores.occupancy().is_oversubscribed() {
             poll_ps = 0;
         }
         self.states[rank as usize].inbox.push_back(arrived);

@@ -72,7 +72,7 @@ pub use mpi::{Mpi, Request};
 pub use nic::Nic;
 use room::Room;
 pub use sockets::Sockets;
-pub use software::{KernelCopy, Rates, Software};
+pub use software::{GetTimes, KernelCopy, Rates, Software};
 
 /// How a rendezvous moves its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

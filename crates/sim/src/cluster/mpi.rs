@@ -11,6 +11,7 @@ use ayatori_core::request::{Completion, Origin, Posted, SendMode, Status};
 use ayatori_core::{Error, Process};
 
 use super::fabric::Fabric;
+use super::working_set::Distances;
 use super::{DirectReceive, Nic, World};
 use crate::trace::{Bar, Operation};
 
@@ -90,7 +91,9 @@ impl Mpi {
         while left_bytes > 0 {
             let piece_bytes = left_bytes.min(COPY_PIECE_BYTES);
             left_bytes -= piece_bytes;
-            self.with_world(|world| world.fabric.spend_to_copy(self.rank, piece_bytes as usize));
+            self.with_world(|world| {
+                world.fabric.spend_to_copy(self.rank, piece_bytes as usize, &Distances::default())
+            });
             let done_ps = self.now_ps();
             let is_over = || {
                 self.with_world(|world| {

@@ -13,7 +13,8 @@ use super::NicUse;
 use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
 use super::sockets::FETCHED_BEHIND_BYTES;
-use super::software::MemoryWork;
+use super::software::{GetTimes, MemoryWork};
+use super::working_set::Distances;
 
 /// One process' view of the simulated fabric, made anew for each call into its
 /// [`Process`](ayatori_core::Process). Rail 0 is the host's memory, the NICs follow.
@@ -59,10 +60,13 @@ impl Nic<'_> {
             && !put
             && let Some(copy_ps) = self.fabric.kernel_copy_ps(self.me, access.local.len())
         {
-            self.fabric.spend(self.me, self.fabric.config.software.get_ps);
-            let work = MemoryWork::copy(copy_ps, access.local.len());
-            let copy_ps = self.fabric.work_ps(self.me, 0, work);
-            self.fabric.spend_in_kernel(self.me, copy_ps);
+            let GetTimes { call_ps, library_ps } = self.fabric.get_times(self.me, peer.0);
+            self.fabric.spend(self.me, library_ps);
+            let own_ps = call_ps + copy_ps;
+            let work = MemoryWork::copy(own_ps, access.local.len());
+            let time_ps = self.fabric.work_ps(self.me, 0, work);
+            self.fabric.spend_in_kernel(self.me, time_ps);
+            self.fabric.note_kernel_copy(self.me, peer.0);
             return match self.fabric.read(access) {
                 Ok(()) => Submitted::Done,
                 Err(_) => Submitted::Refused,
@@ -222,8 +226,8 @@ impl Device for Nic<'_> {
             return;
         }
         match work {
-            Work::Copied(bytes) => self.fabric.spend_to_copy(self.me, bytes),
-            Work::Reduced(bytes) => self.fabric.spend_to_reduce(self.me, bytes, 1),
+            Work::Copied(bytes) => self.fabric.spend_to_copy(self.me, bytes, &Distances::default()),
+            Work::Reduced(bytes) => self.fabric.spend_to_reduce(self.me, [bytes, 1], &Distances::default()),
         }
     }
 

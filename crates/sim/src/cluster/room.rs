@@ -495,7 +495,7 @@ impl Mpi {
     }
 
     /// Goes on when the time is this rank's clock, so that steps of different ranks are in the order of time.
-    async fn reach(&self) {
+    pub(super) async fn reach(&self) {
         let rank = self.rank();
         poll_fn(|_| {
             self.with_world(|world| {

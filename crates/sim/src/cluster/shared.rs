@@ -6,6 +6,7 @@
 //! the other reads, or, where both send, before either does. Or the kernel copies for who reads.
 
 use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces, RankState};
+use super::software::{GetTimes, KernelCopy};
 use super::{Config, Software, software};
 
 /// A cache line, bytes.
@@ -143,17 +144,37 @@ impl Fabric {
         (is_shm && is_plain && is_watched && payload_bytes >= IN_PIECES_BYTES_MIN).then_some(piece_bytes)
     }
 
-    /// What it takes a process to have the kernel copy from another's memory, ps.
+    /// What the bytes take that a process has the kernel copy from another's memory, ps.
     pub(super) fn kernel_copy_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
-        let RankState { working_set_bytes, writes_first, .. } = self.states[rank as usize];
+        let RankState { working_set_bytes, writes_first, ref got_distances, .. } = self.states[rank as usize];
         let Config { software, rates, .. } = &self.config;
-        let call_ps = software.kernel_copy?.call_ps;
-        let time_ps = |rates| software::time_ps(rates, bytes as u64, working_set_bytes);
-        let fresh_ps = if writes_first { time_ps(&rates.fresh_kernel_copy) } else { None };
-        fresh_ps
-            .or_else(|| time_ps(&rates.kernel_copy))
-            .map(|time_ps| call_ps + time_ps)
-            .or_else(|| software.kernel_copy_ps(bytes as u64, working_set_bytes))
+        let fresh_ps = || software::time_ps(&rates.fresh_kernel_copy, bytes as u64, working_set_bytes);
+        if let Some(fresh_ps) = fresh_ps().filter(|_| writes_first) {
+            return Some(fresh_ps);
+        }
+        let within_ps = |working_set_bytes| {
+            software::time_ps(&rates.kernel_copy, bytes as u64, working_set_bytes)
+                .or_else(|| software.kernel_copy_ps(bytes as u64, working_set_bytes))
+        };
+        within_ps(0)?;
+        Some(got_distances.mean_ps(working_set_bytes, |bytes| within_ps(bytes).unwrap_or(0)))
+    }
+
+    /// What a message takes beside its bytes that a process has the kernel copy from `peer`. It is more while
+    /// `peer` has the kernel copy from this one: each call changes what the other uses, too, and neither side
+    /// waits when the word comes that its own message is in place.
+    pub(super) fn get_times(&self, rank: u32, peer: u32) -> GetTimes {
+        let Some(KernelCopy { alone, at_once, .. }) = self.config.software.kernel_copy else {
+            return GetTimes::default();
+        };
+        let copied = self.states[peer as usize].kernel_copied;
+        let is_at_once = copied.is_some_and(|(from, end_ps)| from == rank && self.clock_ps(rank) < end_ps);
+        if is_at_once { at_once } else { alone }
+    }
+
+    /// The kernel has copied for a process from `peer`.
+    pub(super) fn note_kernel_copy(&mut self, rank: u32, peer: u32) {
+        self.states[rank as usize].kernel_copied = Some((peer, self.clock_ps(rank)));
     }
 
     /// What so many bytes of a packet in pieces of `piece_bytes` take either side, ps: where that was

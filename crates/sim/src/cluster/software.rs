@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::fabric::Fabric;
+use super::working_set::Distances;
 use ayatori_fabric::description::{LongerTime, RateWithin, SoftwareCosts, Waiting, YieldAmong};
 
 /// Costs of a process. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
@@ -25,8 +26,6 @@ pub struct Software {
     pub cache_bytes: u64,
     /// Rate of lines that another core has read, got back for writing; `None`: they take no time.
     pub lines_back_bytes_per_s: Option<u64>,
-    /// The library's, for each get within a host, beside packets.
-    pub get_ps: u64,
     /// Gets within a host: the kernel copies for who reads. `None`: they take the memory's rate, and no time
     /// of a process.
     pub kernel_copy: Option<KernelCopy>,
@@ -36,6 +35,8 @@ pub struct Software {
     pub reduce_bytes_per_s: Option<u64>,
     /// An exchange ([`ayatori_core::coll::shared_memory::is_exchange`]) beside a message's software.
     pub exchange_ps: u64,
+    /// The library's, for each collective operation that is a schedule of messages, beside these.
+    pub schedule_ps: u64,
     /// Where processes share a core: a process that waits polls once and lets the next one run, ps.
     pub yield_ps: u64,
     /// Checksums of payload, by both sides.
@@ -142,12 +143,23 @@ pub(super) fn time_ps(rates: &[RateWithin], bytes: u64, working_set_bytes: u64) 
 /// What the kernel takes to copy from one process to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelCopy {
-    /// A call without its bytes, ps.
-    pub call_ps: u64,
+    /// A call without its bytes, and the library's software for a message beside its packets, ps.
+    pub alone: GetTimes,
+    /// The same while the process that is copied from has the kernel copy from this one.
+    pub at_once: GetTimes,
     /// Copies from and to memory.
     pub bytes_per_s: u64,
     /// Copies of what is in the cache; `None`: as of what is not.
     pub hot_bytes_per_s: Option<u64>,
+}
+
+/// What a message that the kernel copies takes beside its bytes and packets, ps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GetTimes {
+    /// The call.
+    pub call_ps: u64,
+    /// The library's software.
+    pub library_ps: u64,
 }
 
 impl Default for Software {
@@ -161,11 +173,11 @@ impl Default for Software {
             send_copies: 1,
             receive_copies: 1,
             hot_copy_bytes_per_s: None,
-            get_ps: 0,
             kernel_copy: None,
             reduce_ps: 0,
             reduce_bytes_per_s: None,
             exchange_ps: 0,
+            schedule_ps: 0,
             yield_ps: 0,
             cache_bytes: 0,
             lines_back_bytes_per_s: None,
@@ -201,15 +213,19 @@ impl Software {
             send_copies: costs.send_copies.unwrap_or(1),
             receive_copies: costs.receive_copies.unwrap_or(1),
             hot_copy_bytes_per_s: costs.hot_copy_bytes_per_s,
-            get_ps: time(costs.get_ps),
             kernel_copy: costs.kernel_copy_bytes_per_s.map(|bytes_per_s| KernelCopy {
-                call_ps: time(costs.kernel_copy_ps),
+                alone: GetTimes { call_ps: time(costs.kernel_copy_ps), library_ps: time(costs.get_ps) },
+                at_once: GetTimes {
+                    call_ps: time(costs.kernel_copy_at_once_ps.or(costs.kernel_copy_ps)),
+                    library_ps: time(costs.get_at_once_ps.or(costs.get_ps)),
+                },
                 bytes_per_s,
                 hot_bytes_per_s: costs.hot_kernel_copy_bytes_per_s,
             }),
             reduce_ps: time(costs.reduce_ps),
             reduce_bytes_per_s: costs.reduce_bytes_per_s,
             exchange_ps: time(costs.exchange_ps),
+            schedule_ps: time(costs.schedule_ps),
             yield_ps: time(costs.yield_ps),
             cache_bytes,
             lines_back_bytes_per_s: costs.lines_back_bytes_per_s,
@@ -230,10 +246,11 @@ impl Software {
         self.at_rates(rates, bytes, working_set_bytes)
     }
 
-    /// A get within a host, by a process that goes through so many bytes; `None`: the kernel does not copy.
+    /// The bytes of a get within a host, by a process that goes through so many; `None`: the kernel does not
+    /// copy.
     pub(super) fn kernel_copy_ps(&self, bytes: u64, working_set_bytes: u64) -> Option<u64> {
-        let KernelCopy { call_ps, bytes_per_s, hot_bytes_per_s } = self.kernel_copy?;
-        Some(call_ps + self.at_rates((bytes_per_s, hot_bytes_per_s), bytes, working_set_bytes))
+        let KernelCopy { bytes_per_s, hot_bytes_per_s, .. } = self.kernel_copy?;
+        Some(self.at_rates((bytes_per_s, hot_bytes_per_s), bytes, working_set_bytes))
     }
 
     fn at_rates(&self, (cold, hot): (u64, Option<u64>), bytes: u64, working_set_bytes: u64) -> u64 {
@@ -297,16 +314,20 @@ impl Fabric {
         self.through_memory(rank, self.clock_ps(rank) + after_ps, work.own_ps, bytes)
     }
 
-    /// A process copies so many bytes.
-    pub(super) fn spend_to_copy(&mut self, rank: u32, bytes: usize) {
-        let time_ps = self.work_ps(rank, 0, MemoryWork::copy(self.copy_ps(rank, bytes), bytes));
+    /// A process copies so many bytes, which are used again so.
+    pub(super) fn spend_to_copy(&mut self, rank: u32, bytes: usize, distances: &Distances) {
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let own_ps = distances.mean_ps(working_set_bytes, |within| self.copy_within_ps(bytes, within));
+        let time_ps = self.work_ps(rank, 0, MemoryWork::copy(own_ps, bytes));
         self.spend(rank, time_ps);
     }
 
-    /// A process does `count` reductions of so many bytes each.
-    pub(super) fn spend_to_reduce(&mut self, rank: u32, bytes: usize, count: u32) {
-        let own_ps = self.reduce_ps(rank, bytes, count);
-        let time_ps = self.work_ps(rank, 0, MemoryWork::reduction(own_ps, bytes * count as usize));
+    /// A process does `count` reductions of so many bytes each, which are used again so.
+    pub(super) fn spend_to_reduce(&mut self, rank: u32, [bytes, count]: [usize; 2], distances: &Distances) {
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let own_ps =
+            distances.mean_ps(working_set_bytes, |within| self.reduce_within_ps([bytes, count], within));
+        let time_ps = self.work_ps(rank, 0, MemoryWork::reduction(own_ps, bytes * count));
         self.spend(rank, time_ps);
     }
 
@@ -322,13 +343,8 @@ impl Fabric {
         by_table.unwrap_or_else(|| software.copy_ps(*copy_bytes_per_s, bytes as u64, working_set_bytes))
     }
 
-    /// Time of `count` reductions of `bytes` each by a process.
-    pub(super) fn reduce_ps(&self, rank: u32, bytes: usize, count: u32) -> u64 {
-        let working_set_bytes = self.states[rank as usize].working_set_bytes;
-        self.reduce_within_ps([bytes, count as usize], working_set_bytes)
-    }
-
-    /// The same by one that goes through so many bytes between two uses of these.
+    /// Time of `count` reductions of `bytes` each by a process that goes through so many bytes between two
+    /// uses of these.
     pub(super) fn reduce_within_ps(&self, [bytes, count]: [usize; 2], working_set_bytes: u64) -> u64 {
         let Config { software, rates, .. } = &self.config;
         let by_table = time_ps(&rates.reduce, bytes as u64, working_set_bytes);

@@ -11,7 +11,9 @@ use ayatori_fabric::description::{LongerTime, RateWithin};
 
 use super::Nic;
 use crate::cluster::fabric::Fabric;
-use crate::cluster::{Cluster, Config, KernelCopy, NicDevice, Profile, Rates, Sockets, Software, Transfer};
+use crate::cluster::{
+    Cluster, Config, GetTimes, KernelCopy, NicDevice, Profile, Rates, Sockets, Software, Transfer,
+};
 use crate::machine::nsim_torus;
 
 const PROCESS_COUNT: u32 = 3;
@@ -160,7 +162,12 @@ fn long_packets_within_a_host_are_copied_in_and_out_at_once() {
 
 #[test]
 fn the_receiver_finds_out_whether_the_kernel_copies_quicker() {
-    let kernel = |bytes_per_s| KernelCopy { call_ps: 1_000_000, bytes_per_s, hot_bytes_per_s: None };
+    let kernel = |bytes_per_s| KernelCopy {
+        alone: GetTimes { call_ps: 1_000_000, library_ps: 0 },
+        at_once: GetTimes { call_ps: 1_000_000, library_ps: 0 },
+        bytes_per_s,
+        hot_bytes_per_s: None,
+    };
     let time_ns = |rate: u64| within_a_host_ns(Some(kernel(rate)), 1 << 20);
     // 1 MiB: 105 us by packets, 52 by a kernel of 20 GB/s; one message in 32 looks at the slower way.
     let (slow_ns, fast_ns) = (time_ns(5_000_000_000), time_ns(20_000_000_000));
@@ -190,12 +197,14 @@ fn long_packets_take_the_relay_rate_of_what_is_gone_through() {
 #[test]
 fn what_a_reduction_sends_takes_the_rate_of_fresh_memory() {
     let rate = |bytes_per_s| vec![RateWithin { working_set_bytes: 1, bytes_per_s }];
-    let kernel_copy = KernelCopy { call_ps: 0, bytes_per_s: 10_000_000_000, hot_bytes_per_s: None };
-    let time_ns = |(operation, ranks), fresh_bytes_per_s, get_ps| {
+    let time_ns = |(operation, ranks), fresh_bytes_per_s, library_ps| {
+        let times = GetTimes { call_ps: 0, library_ps };
+        let kernel_copy =
+            KernelCopy { alone: times, at_once: times, bytes_per_s: 10_000_000_000, hot_bytes_per_s: None };
         let plain = shared_memory(Some(kernel_copy), 1_000_000_000_000);
         let plain = Config { processes_per_host: ranks, process_count: Some(ranks), ..plain };
         let rates = Rates { fresh_kernel_copy: rate(fresh_bytes_per_s), ..Rates::default() };
-        let config = Config { rates, software: Software { get_ps, ..plain.software }, ..plain };
+        let config = Config { rates, ..plain };
         let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
         let run = |mpi: crate::cluster::Mpi| async move { mpi.collective(operation, 4 << 20, None).await };
         cluster.run(run).unwrap().elapsed_ps as f64 / 1e3
@@ -224,6 +233,62 @@ fn exchange_ns(config: &Config, bytes: u64) -> f64 {
         Ok(())
     };
     cluster.run(workload).unwrap().elapsed_ps as f64 / f64::from(TURNS) / 1e3
+}
+
+#[test]
+fn gets_at_once_take_times_of_their_own() {
+    let times_ns = |at_once| {
+        let alone = GetTimes { call_ps: 100_000, library_ps: 0 };
+        let kernel_copy = KernelCopy { alone, at_once, bytes_per_s: 50_000_000_000, hot_bytes_per_s: None };
+        let config = shared_memory(Some(kernel_copy), 1_000_000_000_000);
+        // Long enough that both ways are announced.
+        [exchange_ns(&config, 256 << 10), half_round_trip_ns(&config, 256 << 10)]
+    };
+    let alone = times_ns(GetTimes { call_ps: 100_000, library_ps: 0 });
+    let at_once = times_ns(GetTimes { call_ps: 400_000, library_ps: 500_000 });
+    let more_ns = at_once[0] - alone[0];
+    assert!((600.0..=800.0).contains(&more_ns), "{more_ns} ns");
+    assert_eq!(at_once[1], alone[1], "one after the other");
+}
+
+#[test]
+fn a_receiver_that_answers_at_once_is_not_late() {
+    // An all-to-all of two ranks with a copy of the own block between messages, after trials of both ways.
+    let time_ns = |kernel_bytes_per_s: Option<u64>| {
+        let alone = GetTimes { call_ps: 600_000, library_ps: 460_000 };
+        let kernel_copy = kernel_bytes_per_s.map(|bytes_per_s| KernelCopy {
+            alone,
+            at_once: alone,
+            bytes_per_s,
+            hot_bytes_per_s: None,
+        });
+        let plain = shared_memory(kernel_copy, 10_800_000_000);
+        let software = Software {
+            hot_copy_bytes_per_s: Some(245_000_000_000),
+            lines_back_bytes_per_s: Some(23_000_000_000),
+            schedule_ps: 250_000,
+            ..plain.software
+        };
+        let config = Config {
+            software,
+            send_ps: 46_000,
+            receive_ps: 46_000,
+            copy_bytes_per_s: 49_000_000_000,
+            memory_latency_ps: 61_000,
+            ..plain
+        };
+        let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
+        let run = |mpi: crate::cluster::Mpi| async move {
+            for _ in 0..256 {
+                mpi.collective(Collective::Alltoall, 32 << 10, None).await?;
+            }
+            Ok(())
+        };
+        cluster.run(run).unwrap();
+        cluster.run(run).unwrap().elapsed_ps as f64 / 256.0 / 1e3
+    };
+    let [learnt_ns, packets_ns] = [Some(32_000_000_000), None].map(time_ns);
+    assert!(learnt_ns < 0.7 * packets_ns, "{learnt_ns} ns, {packets_ns} by packets");
 }
 
 #[test]
