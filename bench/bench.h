@@ -34,6 +34,8 @@
 #define BENCH_REPETITIONS_MAX 200000
 
 static int bench_rank, bench_size;
+/* CPUs that the ranks may run on, before each is put on one. */
+static int bench_cpu_count = 1;
 
 static inline void bench_start(int *argc, char ***argv)
 {
@@ -41,7 +43,9 @@ static inline void bench_start(int *argc, char ***argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &bench_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &bench_size);
     cpu_set_t all, one;
-    if (!getenv("BENCH_APART") || sched_getaffinity(0, sizeof all, &all)) return;
+    if (sched_getaffinity(0, sizeof all, &all)) return;
+    bench_cpu_count = CPU_COUNT(&all);
+    if (!getenv("BENCH_APART")) return;
     for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &all) && seen++ == bench_rank % CPU_COUNT(&all)) {
             CPU_ZERO(&one);

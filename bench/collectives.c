@@ -3,6 +3,9 @@
  * Rooted operations (broadcast, reduce, gather, scatter) are timed together with a barrier: without one, a loop of
  * them is a pipeline and shows throughput. Their names end in `+barrier`.
  *
+ * Only if they are named: `ibarrier`, a barrier that is a schedule of messages; `turns`, a barrier among the ranks
+ * of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART) and each has several.
+ *
  * Usage: collectives [NAME …]; with names, only those (without the suffix). */
 #include "bench.h"
 
@@ -12,6 +15,40 @@ static void barrier(void *context, int repetitions)
 {
     (void)context;
     for (int i = 0; i < repetitions; i++) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void ibarrier(void *context, int repetitions)
+{
+    (void)context;
+    for (int i = 0; i < repetitions; i++) {
+        MPI_Request request;
+        MPI_Ibarrier(MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+}
+
+static MPI_Comm beside;
+
+static void turns(void *context, int repetitions)
+{
+    (void)context;
+    for (int i = 0; i < repetitions; i++) MPI_Barrier(beside);
+}
+
+/* Seconds: the mean of all CPUs, for none waits for another. Making a communicator wakes the library's thread,
+ * which looks seldom again when calls have kept coming for some time. */
+static double turns_measured(void)
+{
+    double samples[BENCH_SAMPLES], seconds = 0;
+    for (int i = 0; i < 4; i++) seconds = bench_measure_here(turns, NULL);
+    int repetitions = 1 + (int)(bench_budget_s() / BENCH_SAMPLES / seconds);
+    MPI_Bcast(&repetitions, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < BENCH_SAMPLES; i++) {
+        double mine = bench_time(turns, NULL, repetitions), all;
+        MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        samples[i] = all / bench_size / repetitions;
+    }
+    return bench_median(samples, BENCH_SAMPLES);
 }
 
 static void bcast(void *context, int repetitions)
@@ -95,6 +132,12 @@ static const struct operation {
     {"reduce_scatter", "reduce_scatter_block", reduce_scatter, 1, {1 << 10, -1}},
 };
 
+/* Ranks of each CPU; 0: not all have as many, or each has one. */
+static int ranks_of_cpu(void)
+{
+    return bench_size > bench_cpu_count && bench_size % bench_cpu_count == 0 ? bench_size / bench_cpu_count : 0;
+}
+
 static int wanted(const char *name, int argc, char **argv)
 {
     if (argc < 2) return 1;
@@ -118,6 +161,13 @@ int main(int argc, char **argv)
             free(w.out);
             free(w.in);
         }
+    }
+    if (argc > 1 && wanted("ibarrier", argc, argv))
+        bench_result("ibarrier", (size_t)0, bench_measure(ibarrier, NULL) * 1e6, "us");
+    if (argc > 1 && wanted("turns", argc, argv) && ranks_of_cpu()) {
+        MPI_Comm_split(MPI_COMM_WORLD, bench_rank % bench_cpu_count, bench_rank, &beside);
+        bench_result("turns", (size_t)0, turns_measured() * 1e6, "us");
+        MPI_Comm_free(&beside);
     }
     MPI_Finalize();
     return 0;

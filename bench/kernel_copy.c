@@ -2,9 +2,10 @@
  *
  *   kernel_copy            from the same memory into the same memory, again and again
  *   kernel_copy_uncached   from and into memory that is in no cache
- *   kernel_copy_in_turn    so many bytes in calls of 1 MiB at most, by one rank and then by the other
+ *   kernel_copy_in_turn    so many bytes in calls of 4 MiB at most, by one rank and then by the other
+ *   kernel_copy_at_once    the same by both at the same time
  *   kernel_copy_fresh      the same by one rank, of what the other has just written
- *   kernel_copy_round      round so many bytes in calls of 1 MiB, by one rank
+ *   kernel_copy_round      round so many bytes in calls of 4 MiB, by one rank
  *
  * Prints nothing where the kernel refuses. */
 #define _GNU_SOURCE
@@ -49,6 +50,15 @@ static void in_turn(void *context, int repetitions)
 {
     for (int i = 0; i < 2 * repetitions; i++) {
         if (i % 2 == bench_rank) copy_all(context);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+/* By both ranks. */
+static void at_once(void *context, int repetitions)
+{
+    for (int i = 0; i < repetitions; i++) {
+        copy_all(context);
         MPI_Barrier(MPI_COMM_WORLD);
     }
 }
@@ -121,6 +131,7 @@ int main(int argc, char **argv)
         MPI_Allreduce(&c.is_refused, &by_any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
         if (by_any) break;
         bench_result("kernel_copy_in_turn", bytes, seconds * 1e6, "us");
+        if (i == 0) bench_result("kernel_copy_at_once", bytes, (bench_measure(at_once, &c) - meet) * 1e6, "us");
         bench_result("kernel_copy_fresh", bytes, fresh(&c, memory) * 1e6, "us");
     }
     free(into);

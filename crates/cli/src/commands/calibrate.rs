@@ -68,7 +68,6 @@ const PACKETS: Source = ("packets", include_str!("../../../../bench/packets.c"))
 const SOCKETS: Source = ("sockets", include_str!("../../../../bench/sockets.c"));
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
 const RENDEZVOUS: Source = ("rendezvous", include_str!("../../../../bench/rendezvous.c"));
-const TURNS: Source = ("turns", include_str!("../../../../bench/turns.c"));
 const FAR: Source = ("far", include_str!("../../../../bench/far.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
 /// Those of two ranks that need no more said.
@@ -77,10 +76,8 @@ const TWO_RANKS: [Source; 10] =
 /// What the simulator has the workloads of.
 const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
 
-/// An operation whose time shows what an exchange costs, and which is not predicted.
-const EXCHANGE: &str = "allgather";
-/// The same after others.
-const WARM_EXCHANGE: [&str; 2] = ["barrier", EXCHANGE];
+/// Operations whose times show what an exchange and what a schedule costs, and which are not predicted.
+const FITTED_TO: [&str; 2] = [calibrate::EXCHANGE, calibrate::SCHEDULE];
 /// So many ranks of each of two CPUs take turns.
 const SHARING: [u32; 2] = [4, 8];
 
@@ -254,7 +251,7 @@ impl Bench {
                 sightings.extend(self.run(source, 2, &[])?);
             }
             if !ranks.contains(&2) {
-                sightings.extend(self.exchange()?);
+                sightings.extend(self.fitted_to()?);
             }
             if !far.is_empty() {
                 let far: Vec<&str> = far.iter().map(String::as_str).collect();
@@ -266,21 +263,14 @@ impl Bench {
                 sightings.extend(self.over_tcp(source, arguments)?);
             }
             sightings.extend(self.on_one_core()?);
-            for ranks in SHARING {
-                sightings.extend(self.turns(ranks)?);
+            let cpu_count = cpu_count()?;
+            for ranks_of_cpu in SHARING {
+                if !ranks.contains(&(ranks_of_cpu * cpu_count)) {
+                    sightings.extend(self.turns(ranks_of_cpu)?);
+                }
             }
             for &ranks in ranks {
-                // Processes differ by more than runs of one: what is predicted from it is of the same.
-                let exchange: &[&str] = if ranks == 2 { &[EXCHANGE] } else { &[] };
-                // Dealt out to the CPUs as in the model: where ranks outnumber CPUs the system does not.
-                sightings.extend(self.run_with(
-                    COLLECTIVES,
-                    ranks,
-                    &[&OPERATIONS, exchange].concat(),
-                    |run| {
-                        run.env("BENCH_APART", "1");
-                    },
-                )?);
+                sightings.extend(self.operations(ranks, cpu_count)?);
             }
             all.extend(sightings.into_iter().map(|one| Sighting { round, ..one }));
             let sorted = calibrate::sort(&all);
@@ -292,11 +282,29 @@ impl Bench {
         unreachable!("rounds end")
     }
 
-    /// An exchange in a process that has run for a while: a first figure is of cold caches and pages, as
+    /// The operations that are predicted, among ranks that are dealt out to the CPUs as in the model: where
+    /// ranks outnumber CPUs the system does not. Processes differ by more than runs of one, so what is
+    /// predicted from other operations is of the same: exchanges, schedules, and turns of a CPU's ranks.
+    fn operations(&self, ranks: u32, cpu_count: u32) -> anyhow::Result<Vec<Sighting>> {
+        let others: &[&str] = if ranks == 2 { &FITTED_TO } else { &[calibrate::TAKING_TURNS] };
+        self.dealt_out(ranks, cpu_count, &[&OPERATIONS, others].concat())
+    }
+
+    fn dealt_out(&self, ranks: u32, cpu_count: u32, operations: &[&str]) -> anyhow::Result<Vec<Sighting>> {
+        let mut ran = self.run_with(COLLECTIVES, ranks, operations, |run| {
+            run.env("BENCH_APART", "1");
+        })?;
+        for one in ran.iter_mut().filter(|one| one.sample.name == calibrate::TAKING_TURNS) {
+            one.sample.ranks /= cpu_count;
+        }
+        Ok(ran)
+    }
+
+    /// Some of them in a process that has run for a while: a first figure is of cold caches and pages, as
     /// those that it is to predict are not.
-    fn exchange(&self) -> anyhow::Result<Vec<Sighting>> {
-        let mut ran = self.run(COLLECTIVES, 2, &WARM_EXCHANGE)?;
-        ran.retain(|one| one.sample.name == EXCHANGE);
+    fn fitted_to(&self) -> anyhow::Result<Vec<Sighting>> {
+        let mut ran = self.run(COLLECTIVES, 2, &[&["barrier"][..], &FITTED_TO].concat())?;
+        ran.retain(|one| FITTED_TO.contains(&one.sample.name.as_str()));
         Ok(ran)
     }
 
@@ -312,9 +320,9 @@ impl Bench {
 
     /// Barriers among so many ranks of each of two CPUs.
     fn turns(&self, ranks_of_cpu: u32) -> anyhow::Result<Vec<Sighting>> {
-        let ran = on_cpus(2, |cpus_count| self.run(TURNS, ranks_of_cpu * cpus_count, &[]))?;
-        let named = |one: Sighting| Sighting { sample: Sample { ranks: ranks_of_cpu, ..one.sample }, ..one };
-        Ok(ran.into_iter().map(named).collect())
+        on_cpus(2, |cpu_count| {
+            self.dealt_out(ranks_of_cpu * cpu_count, cpu_count, &[calibrate::TAKING_TURNS])
+        })
     }
 
     /// Two ranks that take each other for ranks of other hosts.
@@ -385,6 +393,12 @@ fn on_cpus(
     let ran = run(first.count());
     rustix::thread::sched_setaffinity(None, &all).context("cannot run on all CPUs again")?;
     ran
+}
+
+/// CPUs that this process and what it starts may run on.
+fn cpu_count() -> anyhow::Result<u32> {
+    let all = rustix::thread::sched_getaffinity(None).context("cannot tell the CPUs of this process")?;
+    Ok(all.count().max(1))
 }
 
 /// Two hosts by name only, which are this one.

@@ -36,7 +36,7 @@ use samples::{
     times_ns, value_of, without_ends,
 };
 pub use samples::{CHECKSUM, Figure, ONE_CORE, OVER_TCP, Sample, figures};
-pub use together::TogetherFit;
+pub use together::{EXCHANGE, SCHEDULE, TAKING_TURNS, TogetherFit};
 
 /// The figures that a benchmark run by so many ranks has printed: lines `RESULT name bytes value unit`, each
 /// of which may follow a line `NEAR` with how near the CPUs were.
@@ -117,7 +117,8 @@ pub struct Fit {
 /// latencies; a short message takes both sides' software and a cache line's way. What longer packets, copies,
 /// the kernel's copies and reductions take is measured without messages: from 256 B to 8 KiB a packet is
 /// copied in, goes from core to core, and is copied out. Two ranks that share a core take for a message the
-/// software of both, and in between the core goes from one to the other.
+/// software of both, and in between the core goes from one to the other; barriers of such ranks, where they
+/// were measured, say the same.
 ///
 /// Where the line's way was measured by itself (`line_ns`), what a short message takes beside it and both
 /// sides' software is what a rank that polls takes to see it.
@@ -147,7 +148,7 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
     let copy_gbytes_per_s = quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s);
     // Two copies beside the move; where these seem to take no time they are not what limits.
     let move_ns_per_byte = (slope - 2.0 / hot_copy_gbytes_per_s).max(1.0 / RATE_MAX_GBYTES_PER_S);
-    let one_core_ns = 1e3 * value_of(samples, ONE_CORE, SHORT_BYTES)?;
+    let one_core_ns = 1e3 * value_of(samples, ONE_CORE, SHORT_BYTES)? - 2.0 * software_ns;
     let poll_ns = (rest_ns - core_to_core_ns).max(0.0);
     Ok(Fit {
         software_ns,
@@ -162,7 +163,7 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         longer_packets_in_row: longer_packets(&times_ns(samples, PACKETS_IN_ROW)),
         kernel_copy: kernel_copies::fit(samples, short_ns, software_ns),
         reduce_gbytes_per_s: quickest(REDUCE)?,
-        yield_ns: (one_core_ns - 2.0 * software_ns).max(1.0),
+        yield_ns: together::yield_of_two_ns(samples, software_ns).unwrap_or(one_core_ns).max(1.0),
         together: together::fit(samples, copy_gbytes_per_s, software_ns, core_to_core_ns + poll_ns),
         numa: numa::fit(samples),
         sockets: over_tcp::sockets(samples, software_ns),
@@ -253,7 +254,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
          [host_models.node.software]\n\
          send_ns = {software_ns:.1} # windows of 8 B messages\nreceive_ns = {software_ns:.1}\n\
          poll_ns = {poll_ns:.1} # the rest of an 8 B message\n\
-         yield_ns = {yield_ns:.1} # the rest of an 8 B message between ranks that share a core\n\
+         yield_ns = {yield_ns:.1} # barriers between, or the rest of an 8 B message of, two of a core\n\
          reduce_gbytes_per_s = {:.3} # MPI_Reduce_local of doubles in the cache\n",
         fit.memory_gbytes_per_s, fit.reduce_gbytes_per_s
     );
@@ -293,13 +294,23 @@ fn copies_text(facts: &Facts, fit: &Fit) -> String {
     }
     let _ = writeln!(text, "copy_gbytes_per_s = {:.3} # memcpy, not in the cache", fit.copy_gbytes_per_s);
     text += &rate_lines("relay_rate", "copied in by one core and out by another at once", &fit.relay);
-    if let Some(KernelCopyFit { call_ns, get_ns, hot_gbytes_per_s, gbytes_per_s, rates, fresh }) =
-        &fit.kernel_copy
-    {
+    if let Some(copy) = &fit.kernel_copy {
+        let KernelCopyFit {
+            call_ns,
+            at_once_ns,
+            get_ns,
+            get_at_once_ns,
+            hot_gbytes_per_s,
+            gbytes_per_s,
+            rates,
+            fresh,
+        } = copy;
         let _ = write!(
             text,
             "kernel_copy_ns = {call_ns:.1} # process_vm_readv of 8 B\n\
+             kernel_copy_at_once_ns = {at_once_ns:.1} # by both at the same time\n\
              get_ns = {get_ns:.1} # the rest of a message of 48 KiB\n\
+             get_at_once_ns = {get_at_once_ns:.1} # the same where both send\n\
              kernel_copy_gbytes_per_s = {gbytes_per_s:.3} # of 64 KiB to 1 MiB, not in the cache\n"
         );
         if facts.cache_mib.is_some() {
@@ -364,9 +375,9 @@ async fn turns_of(mpi: Mpi, operation: Collective, bytes: u64, turns: u32) -> Re
     Ok(())
 }
 
-/// Turns that are run for a figure, after as many in which the library learns. Ping-pongs and collective
-/// operations of lengths whose way it learns get more: at first it tries the way that it does not hold more
-/// often than in the long run.
+/// Turns that are run for a figure, after as many in which the library learns. Ping-pongs of lengths whose
+/// way it learns get more: at first it tries the way that it does not hold more often than in the long run.
+/// So do collective operations, whose ranks, where they share cores, meet in a pattern of many turns.
 const TURNS: u32 = 16;
 const COLLECTIVE_TURNS: u32 = 256;
 const PING_PONG_TURNS: u32 = 512;
@@ -433,7 +444,7 @@ fn predicted(
                 mpi.goes_through(working_set_bytes);
                 Ok(())
             })?;
-            let turns = if bytes < LEARNT_LONG_BYTES { TURNS } else { COLLECTIVE_TURNS };
+            let turns = COLLECTIVE_TURNS;
             turn_ps(cluster, turns, |mpi| turns_of(mpi, operation, bytes, turns))? * us
         }
         _ => return Ok(None),
@@ -517,9 +528,11 @@ mod tests {
             relay: vec![(256 << 10, 12.0), (8 << 20, 8.0)],
             kernel_copy: Some(KernelCopyFit {
                 call_ns: 900.0,
+                at_once_ns: 1_100.0,
                 hot_gbytes_per_s: 10.0,
                 gbytes_per_s: 5.0,
                 get_ns: 300.0,
+                get_at_once_ns: 500.0,
                 rates: vec![(128 << 10, 10.0), (2 << 20, 9.0), (UNCACHED_BYTES, 5.0)],
                 fresh: vec![(128 << 10, 6.0), (2 << 20, 6.0)],
             }),
@@ -530,6 +543,7 @@ mod tests {
                 reduce_ns: 30.0,
                 reduce: vec![(128 << 10, 12.0), (8 << 20, 8.0)],
                 exchange_ns: 80.0,
+                schedule_ns: Some(300.0),
                 yields: vec![(4, 600.0)],
             },
             numa: None,

@@ -72,14 +72,16 @@ impl Sample {
 /// The benchmarks of copies within a process.
 pub(super) const COPY: &str = "copy";
 pub(super) const COPY_UNCACHED: &str = "copy_uncached";
-/// The benchmarks of the kernel's copies: again and again; of a message by both in turn, or by one after the
-/// other has written it; round more memory; of what is in no cache.
+/// The benchmarks of the kernel's copies: again and again; of a message by both in turn, by both at once, or
+/// by one after the other has written it; round more memory; of what is in no cache.
 pub(super) const KERNEL_COPY: &str = "kernel_copy";
 pub(super) const KERNEL_COPY_IN_TURN: &str = "kernel_copy_in_turn";
+pub(super) const KERNEL_COPY_AT_ONCE: &str = "kernel_copy_at_once";
 pub(super) const KERNEL_COPY_FRESH: &str = "kernel_copy_fresh";
 pub(super) const KERNEL_COPY_ROUND: &str = "kernel_copy_round";
 pub(super) const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
-/// The benchmark of messages that their receiver has the kernel copy.
+/// The benchmarks of messages that their receiver has the kernel copy: both ways at once, and one way.
+pub(super) const RENDEZVOUS_BOTH: &str = "rendezvous_both";
 pub(super) const RENDEZVOUS: &str = "rendezvous";
 /// The benchmarks of packets from core to core: to and fro, and one right after another.
 pub(super) const PACKET: &str = "packet";

@@ -8,9 +8,11 @@ use super::samples::{
 };
 
 /// The operation whose time shows what an exchange costs. It is not predicted.
-const EXCHANGE: &str = "allgather";
-/// Barriers among the ranks of one CPU, on all CPUs at once (`bench/turns.c`). Its ranks are those of a CPU.
-pub(super) const TURNS: &str = "turns";
+pub const EXCHANGE: &str = "allgather";
+/// The operation whose time shows what a schedule of messages costs.
+pub const SCHEDULE: &str = "ibarrier";
+/// Barriers among the ranks of one CPU, on all CPUs at once. Its ranks are those of a CPU.
+pub const TAKING_TURNS: &str = "turns";
 
 /// See the module's documentation. Times in ns, rates in GB/s.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +25,8 @@ pub struct TogetherFit {
     pub reduce: Vec<(u64, f64)>,
     /// An exchange beside a message's software, the lines' way and polling.
     pub exchange_ns: f64,
+    /// A schedule of messages beside their software, the lines' way and polling; `None`: it was not measured.
+    pub schedule_ns: Option<f64>,
     /// Yields among so many ranks of a core, more than two.
     pub yields: Vec<(u32, f64)>,
 }
@@ -40,11 +44,13 @@ pub(super) fn fit(
     copy.retain(|rate| rate.0 < UNCACHED_BYTES);
     copy.push((UNCACHED_BYTES, uncached_gbytes_per_s));
     let exchange_ns = value_of(samples, EXCHANGE, SHORT_BYTES).map_or(0.0, |us| 1e3 * us);
+    let beside_messages_ns = |us: f64| (1e3 * us - 2.0 * message_ns - seen_ns).max(0.0);
     TogetherFit {
         copy,
         reduce_ns,
         reduce: rates(samples, REDUCE, reduce_ns),
         exchange_ns: (exchange_ns - 2.0 * message_ns - seen_ns).max(0.0),
+        schedule_ns: value_of(samples, SCHEDULE, 0).ok().map(beside_messages_ns),
         yields: yields(samples, message_ns),
     }
 }
@@ -63,26 +69,38 @@ fn rates(samples: &[Sample], name: &str, call_ns: f64) -> Vec<(u64, f64)> {
     rates
 }
 
-/// In a barrier of `n` ranks of a core the core goes through `n - 1` of them until all have come: each of
-/// these has seen the barrier before, and each of all calls once.
+/// Among more than two.
 fn yields(samples: &[Sample], message_ns: f64) -> Vec<(u32, f64)> {
-    let of_name = |sample: &&Sample| sample.name == TURNS && sample.ranks > 2;
-    let one = |sample: &Sample| {
-        let (ranks, turns) = (f64::from(sample.ranks), f64::from(sample.ranks - 1));
-        (sample.ranks, ((1e3 * sample.value - (ranks + turns) * message_ns) / turns).max(1.0))
-    };
+    let of_name = |sample: &&Sample| sample.name == TAKING_TURNS && sample.ranks > 2;
+    let one = |sample: &Sample| (sample.ranks, yield_ns(sample, message_ns));
     let mut yields: Vec<(u32, f64)> = samples.iter().filter(of_name).map(one).collect();
     yields.sort_unstable_by_key(|one| one.0);
     yields
 }
 
+/// Between two, if that was measured.
+pub(super) fn yield_of_two_ns(samples: &[Sample], message_ns: f64) -> Option<f64> {
+    let sample = samples.iter().find(|sample| sample.name == TAKING_TURNS && sample.ranks == 2)?;
+    Some(yield_ns(sample, message_ns))
+}
+
+/// In a barrier of `n` ranks of a core the core goes through `n - 1` of them until all have come: each of
+/// these has seen the barrier before, and each of all calls once.
+fn yield_ns(sample: &Sample, message_ns: f64) -> f64 {
+    let (ranks, turns) = (f64::from(sample.ranks), f64::from(sample.ranks - 1));
+    ((1e3 * sample.value - (ranks + turns) * message_ns) / turns).max(1.0)
+}
+
 /// The lines of a host's software.
 pub(super) fn lines(fit: &TogetherFit) -> String {
-    let TogetherFit { copy, reduce_ns, reduce, exchange_ns, yields } = fit;
+    let TogetherFit { copy, reduce_ns, reduce, exchange_ns, schedule_ns, yields } = fit;
     let mut text = format!(
         "reduce_ns = {reduce_ns:.1} # MPI_Reduce_local of 8 B\n\
          exchange_ns = {exchange_ns:.1} # the rest of an MPI_Allgather of 8 B\n"
     );
+    if let Some(schedule_ns) = schedule_ns {
+        let _ = writeln!(text, "schedule_ns = {schedule_ns:.1} # the rest of an MPI_Ibarrier");
+    }
     if !yields.is_empty() {
         text += "yield_among = [ # barriers among ranks that share a core\n";
         for (processes, ns) in yields {
@@ -111,19 +129,24 @@ mod tests {
             sample(COPY, 2, 64 << 20, 9.0),
             sample(EXCHANGE, 2, 8, (2.0 * 80.0 + 90.0 + 70.0) / 1e3),
             sample(EXCHANGE, 2, 1 << 10, 9.0),
-            sample(TURNS, 2, 0, 1.0),
-            sample(TURNS, 4, 0, (3.0 * 600.0 + 7.0 * 80.0) / 1e3),
+            sample(SCHEDULE, 2, 0, (2.0 * 80.0 + 90.0 + 300.0) / 1e3),
+            sample(TAKING_TURNS, 2, 0, (500.0 + 3.0 * 80.0) / 1e3),
+            sample(TAKING_TURNS, 4, 0, (3.0 * 600.0 + 7.0 * 80.0) / 1e3),
         ];
         let found = fit(&samples, 6.0, 80.0, 90.0);
         assert!(
             (found.reduce_ns - 30.0).abs() < 1e-6 && (found.exchange_ns - 70.0).abs() < 1e-6,
             "{found:?}"
         );
+        assert!(found.schedule_ns.is_some_and(|ns| (ns - 300.0).abs() < 1e-6), "{found:?}");
         assert_eq!(found.copy, [(2 << 20, 20.0), (UNCACHED_BYTES, 6.0)]);
         let close = |rate: (u64, f64), bytes| rate.0 == bytes && (rate.1 - 12.0).abs() < 0.01;
         assert!(close(found.reduce[0], 8 << 10) && close(found.reduce[1], 128 << 10), "{found:?}");
         assert!(matches!(found.yields[..], [(4, ns)] if (ns - 600.0).abs() < 1e-6), "{found:?}");
+        assert!(yield_of_two_ns(&samples, 80.0).is_some_and(|ns| (ns - 500.0).abs() < 1e-6));
+        assert_eq!(yield_of_two_ns(&samples[..4], 80.0), None);
         let none = fit(&[], 6.0, 80.0, 90.0);
         assert_eq!((none.reduce_ns, none.exchange_ns, none.yields.len()), (0.0, 0.0, 0));
+        assert_eq!(none.schedule_ns, None);
     }
 }
