@@ -33,7 +33,7 @@ use shapes::Shape;
 /// Most hosts of a design.
 pub const HOSTS_MAX: u32 = 16_384;
 /// Machines that are put together before the search ends with what it has.
-const MACHINES_MAX: usize = 400;
+pub const MACHINES_MAX: usize = 400;
 
 /// The requirements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub struct Designs {
     pub left_out: Vec<LeftOut>,
     /// Shapes of topologies that hold the hosts.
     pub shape_count: usize,
-    /// Whether the search ended before it was through.
+    /// Whether the search ended after [`MACHINES_MAX`] machines, with shapes left that may be cheaper.
     pub is_cut_short: bool,
 }
 
@@ -148,9 +148,11 @@ pub fn designs(prices: &Prices, wanted: &Wanted) -> Result<Designs, DesignError>
     }
     shapes.sort_by(|a, b| a.price_min.total_cmp(&b.price_min).then_with(|| a.name.cmp(&b.name)));
     let mut search = Search::new(prices, wanted);
+    let mut is_cut_short = false;
     for shape in &shapes {
         search.finish(Some(shape.price_min));
-        if search.is_over() {
+        is_cut_short = !search.has_all() && search.machine_count >= MACHINES_MAX;
+        if search.has_all() || is_cut_short {
             break;
         }
         search.consider(shape);
@@ -167,7 +169,6 @@ pub fn designs(prices: &Prices, wanted: &Wanted) -> Result<Designs, DesignError>
             },
         });
     }
-    let is_cut_short = machine_count >= MACHINES_MAX && designs.len() < wanted.design_count;
     Ok(Designs { designs, left_out, shape_count: shapes.len(), is_cut_short })
 }
 
@@ -209,15 +210,15 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.designs.len() >= self.wanted.design_count || self.machine_count >= MACHINES_MAX
+    fn has_all(&self) -> bool {
+        self.designs.len() >= self.wanted.design_count
     }
 
     /// Plans what is cheaper than anything that can still come.
     fn finish(&mut self, price_min: Option<f64>) {
         while let Some(&Reverse((price, index))) = self.open.peek() {
             let is_open = price_min.is_some_and(|least| hundredths(least) < price);
-            if is_open || self.designs.len() >= self.wanted.design_count {
+            if is_open || self.has_all() {
                 return;
             }
             self.open.pop();
@@ -254,17 +255,14 @@ impl<'a> Search<'a> {
     /// As few cables a link as the bisection takes.
     fn consider(&mut self, shape: &Shape<'_>) {
         let wanted = self.wanted.bisection_bits_per_s;
-        let one = bisection_of_one_cable(shape, self.wanted.host_count);
-        let most = one.saturating_mul(u64::from(shape.cables_max));
-        if most < wanted || one == 0 {
-            if most >= self.most.0 {
-                self.most = (most, shape.named(shape.cables_max));
+        let crossing_count = links_across(shape);
+        let mut refused = None;
+        for cable_count in 1..=shape.cables_max {
+            let most = bisection_max(shape, crossing_count, cable_count);
+            if most < wanted {
+                self.note_too_little(most, shape, cable_count);
+                continue;
             }
-            return;
-        }
-        let least = u32::try_from(wanted.div_ceil(one)).unwrap_or(u32::MAX).max(1);
-        // More than the first only where ports differ in their rates.
-        for cable_count in least..=shape.cables_max {
             self.machine_count += 1;
             match self.offer(shape, cable_count) {
                 Ok(offer) if offer.bisection_bits_per_s >= wanted => {
@@ -273,12 +271,22 @@ impl<'a> Search<'a> {
                     self.offers.push(Some(offer));
                     return;
                 }
-                Ok(_) => {}
+                Ok(offer) => self.note_too_little(offer.bisection_bits_per_s, shape, cable_count),
                 Err(why) => {
-                    self.left_out.push(LeftOut { name: shape.named(cable_count), why });
-                    return;
+                    refused.get_or_insert(LeftOut { name: shape.named(cable_count), why });
+                    // Where ports differ in their rates, a LAG of more cables may have ports of one rate.
+                    if shape.model.fast_ports.is_none() {
+                        break;
+                    }
                 }
             }
+        }
+        self.left_out.extend(refused);
+    }
+
+    fn note_too_little(&mut self, bits_per_s: u64, shape: &Shape<'_>, cable_count: u32) {
+        if bits_per_s >= self.most.0 {
+            self.most = (bits_per_s, shape.named(cable_count));
         }
     }
 
@@ -314,23 +322,33 @@ fn hundredths(price: f64) -> u64 {
 
 /// Traffic of half of the hosts of a switch: a switch that cannot carry it is no candidate.
 fn one_switch(machine: &Machine) -> u64 {
-    let model = machine.switch_model(crate::graph::SwitchId(0));
-    let ports: u64 = machine.attachment_counts().into_iter().map(u64::from).sum();
-    (ports / 2).max(1) * model.rate_bits_per_s
+    let mut rates: Vec<u64> =
+        machine.graph.links().map(|(_, link)| link.spec.total_rate_bits_per_s()).collect();
+    rates.sort_unstable();
+    rates[..(rates.len() / 2).max(1)].iter().sum()
 }
 
-/// With one cable a link, the fastest there is.
-fn bisection_of_one_cable(shape: &Shape<'_>, host_count: u32) -> u64 {
-    if shape.switch_count == 1 {
-        return u64::from(host_count / 2).max(1) * shape.model.rate_bits_per_s;
-    }
-    let fast = shape.model.fast_ports.map_or(0, |fast| fast.rate_bits_per_s);
-    let rate_bits_per_s = shape.model.rate_bits_per_s.max(fast);
-    let link = LinkSpec { rate_bits_per_s, latency_ps: 0, cable_count: 1 };
+/// Links across the bisection of a shape.
+fn links_across(shape: &Shape<'_>) -> u64 {
+    let link = LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
     let Ok(graph) = shape.topology.build(link) else { return 0 };
     let generator = shape.topology.generator();
     let weights = graph.switches().map(|switch| u32::from(generator.carries_hosts(switch.0))).collect();
     bisected(&Network::new(&graph, graph.link_count(), weights, &[])).0.bits_per_s
+}
+
+/// The most bisection with so many cables a link. Of one switch it is known when the machine is put together.
+fn bisection_max(shape: &Shape<'_>, crossing_count: u64, cable_count: u32) -> u64 {
+    if shape.switch_count == 1 {
+        return u64::MAX;
+    }
+    let slow = shape.model.rate_bits_per_s;
+    // All ports of a LAG have one rate.
+    let rate_bits_per_s = match shape.model.fast_ports {
+        Some(fast) if cable_count <= u32::from(fast.last - fast.first) + 1 => fast.rate_bits_per_s.max(slow),
+        _ => slow,
+    };
+    crossing_count * u64::from(cable_count) * rate_bits_per_s
 }
 
 #[cfg(test)]

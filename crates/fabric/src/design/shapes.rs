@@ -101,7 +101,9 @@ impl<'a> List<'a> {
             }
         }
         let ports = u32::from(self.model.port_count);
-        let mut cables_max = self.model.lag_ports_max.map_or(256, u32::from);
+        // One switch has no links.
+        let mut cables_max =
+            if switch_count == 1 { 1 } else { self.model.lag_ports_max.map_or(256, u32::from) };
         for (switch, &links) in link_ports.iter().enumerate() {
             let taken = if generator.carries_hosts(switch as u32) { host_ports } else { 0 };
             let free = ports.checked_sub(taken)?;

@@ -68,8 +68,12 @@ fn cheapest_by_force(prices: &Prices, wanted: &Wanted) -> Option<u64> {
                 continue;
             }
             let Ok(plan) = plan(&machine) else { continue };
-            let is_enough =
-                shape.switch_count == 1 || plan.figures.bisection.bits_per_s >= wanted.bisection_bits_per_s;
+            // NICs have 1 Gbit/s.
+            let bits_per_s = match shape.switch_count {
+                1 => u64::from(wanted.host_count / 2) * 1_000_000_000,
+                _ => plan.figures.bisection.bits_per_s,
+            };
+            let is_enough = bits_per_s >= wanted.bisection_bits_per_s;
             if plan.verdicts.are_good() && is_enough {
                 cheapest = Some(price);
             }
@@ -90,6 +94,78 @@ fn nothing_cheaper_is_found_by_trying_everything() {
         });
         assert_eq!(found.ok(), cheapest_by_force(&prices, &wanted), "{host_count} hosts, {gigabits} Gbit/s");
     }
+}
+
+#[test]
+fn every_shape_gets_as_few_cables_as_its_bisection_takes() {
+    let mixed = "ports = 20\nfast_ports = { first = 13, last = 20, rate_gbps = 10 }";
+    let prices = prices(&SMALL.replace("ports = 8", mixed));
+    let wanted = [0, 12, 45, 85].map(|gigabits| wanted(16, gigabits));
+    let mut gaps = 0;
+    for shape in shapes::shapes(&prices, 16) {
+        let all = Search::new(&prices, &wanted[0]);
+        let offers: Vec<Option<Offer>> =
+            (1..=shape.cables_max).map(|count| all.offer(&shape, count).ok()).collect();
+        for wanted in &wanted {
+            let mut search = Search::new(&prices, wanted);
+            search.consider(&shape);
+            let is_enough = |offer: &&Offer| offer.bisection_bits_per_s >= wanted.bisection_bits_per_s;
+            let first = offers.iter().flatten().find(is_enough).map(|offer| &offer.name);
+            assert_eq!(search.offers.iter().flatten().map(|offer| &offer.name).next(), first);
+            gaps += usize::from(first.is_some() && search.machine_count > 1);
+        }
+    }
+    // Three cables a link may be LAGs of ports of two rates, where four are not.
+    assert!(gaps > 0);
+}
+
+/// Two models of one rate, without a limit of ports in a LAG.
+fn two_models() -> String {
+    let model = |name: &str, price: u32| {
+        format!("[switch_models.{name}]\nports = 48\nrate_gbps = 1\nprice = {price}\n")
+    };
+    let (_, parts) = SMALL.split_once("price = 100\n").unwrap();
+    model("a", 2_000) + &model("b", 2_100) + parts
+}
+
+#[test]
+fn a_switch_that_is_too_narrow_does_not_use_up_the_search() {
+    // 12 of 24 hosts send 12 Gbit/s at most: one switch is too little, whatever number of cables is tried.
+    let found = designs(&prices(&two_models()), &wanted(24, 20)).unwrap();
+    assert_eq!(found.designs[0].name, "complete 2 of a, 20 cables a link");
+    assert!(!found.is_cut_short);
+}
+
+#[test]
+fn one_switch_carries_what_its_hosts_can_send() {
+    let fast = SMALL.replace("ports = 8\nrate_gbps = 1", "ports = 8\nrate_gbps = 10");
+    let found = designs(&prices(&fast), &wanted(7, 3)).unwrap();
+    assert_eq!(found.designs[0].name, "one small");
+    assert_eq!(found.designs[0].bisection_bits_per_s, 3_000_000_000);
+    let two_nics = SMALL.replace("rate_gbps = 1 }]", "rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]");
+    let found = designs(&prices(&two_nics), &wanted(4, 4)).unwrap();
+    assert_eq!(
+        (found.designs[0].name.as_str(), found.designs[0].bisection_bits_per_s),
+        ("one small", 4_000_000_000)
+    );
+    let alone = designs(&prices(SMALL), &wanted(1, 1)).unwrap();
+    assert_eq!(alone.designs[0].bisection_bits_per_s, 1_000_000_000);
+}
+
+#[test]
+fn a_search_that_ends_early_says_so() {
+    // The cheapest cable is too short for all: what a shape costs at least is far below what it costs, and
+    // no design is sure to be the cheapest before all shapes have been looked at.
+    let short = "[[cable]]\nlength_m = 1\nprice = 0\n";
+    let models: String = (0..8)
+        .map(|n| format!("[switch_models.m{n}]\nports = 16\nrate_gbps = 1\nprice = {}\n", 10 + n))
+        .collect();
+    let all = models
+        + &SMALL.replace("price = 30", "price = 30000").replace("length_m = 2\n", "length_m = 1.5\n")
+        + short;
+    let found = designs(&prices(&all), &wanted(30, 1)).unwrap();
+    assert_eq!((found.designs.len(), found.is_cut_short), (5, true));
+    assert!(!designs(&prices(SMALL), &wanted(10, 1)).unwrap().is_cut_short);
 }
 
 #[test]
@@ -116,6 +192,12 @@ fn what_cannot_be_had_is_told() {
         (PRICES.to_owned(), wanted(0, 1), "0 hosts: from 1 to 16384"),
         (small.clone(), wanted(16_000, 1), "holds 16000 hosts: add a model with more ports"),
         (small, wanted(200, 1000), "no network has 1000.0 Gbit/s between its halves; the most is"),
+        // 14 switches with a host each have 15 ports left, and 13 links: 7 times 7 lead to the other half.
+        (
+            SMALL.replace("ports = 8", "ports = 16"),
+            wanted(14, 100),
+            "the most is 49.0, by complete 14 of small, 1 cable a link",
+        ),
         (SMALL.replace("price = 100", "price = 100\nmac_table_max = 3"), wanted(12, 1), "mac table: s"),
         (SMALL.replace("length_m = 20", "length_m = 2.5"), wanted(12, 1), "needs a cable of"),
     ];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use ayatori_fabric::description::Prices;
-use ayatori_fabric::design::{CableItem, Design, Designs, Wanted, designs};
+use ayatori_fabric::design::{CableItem, Design, Designs, MACHINES_MAX, Wanted, designs};
 use ayatori_sim::simulation::{Options, Simulation, Workload, parse_bytes};
 use serde_json::{Value, json};
 
@@ -175,7 +175,7 @@ fn table(args: &Args, prices: &Prices, found: &Designs, times: &[Result<f64, Str
     if *is_cut_short {
         let _ = writeln!(
             text,
-            "\n  The search was ended: too many networks fail a check. Above is the cheapest."
+            "\n  The search ended after {MACHINES_MAX} networks: a cheaper one may not have been looked at."
         );
     }
     text
