@@ -280,8 +280,13 @@ fn check_pattern(s: &Section<'_>, pattern: &Located<String>) -> Result<()> {
     check_name(&longest).map_err(|(problem, remedy)| s.error_at("name", pattern, problem, remedy))
 }
 
-/// How many of `[hosts]` each switch gets. The remainder goes to the last switches, as in figure 2 of the
-/// paper, where the first switches of SuperNova have 28 of the 225 hosts.
+/// Of `count` hosts those of the switch at `place` among so many. The remainder goes to the last switches, as
+/// in figure 2 of the paper, where the first switches of SuperNova have 28 of the 225 hosts.
+pub(crate) fn hosts_at(place: u64, switch_count: u64, count: u64) -> u64 {
+    (place + 1) * count / switch_count - place * count / switch_count
+}
+
+/// How many of `[hosts]` each switch gets.
 fn spread(s: &Section<'_>, wiring: &Wiring, count: Option<u64>, per_switch: Option<u64>) -> Result<Vec<u64>> {
     let fixed: u64 = wiring.host_counts.iter().flatten().map(|&count| u64::from(count)).sum();
     let open: Vec<usize> = (0..wiring.switches.len()).filter(|&i| wiring.host_counts[i].is_none()).collect();
@@ -311,8 +316,7 @@ fn spread(s: &Section<'_>, wiring: &Wiring, count: Option<u64>, per_switch: Opti
     };
     let slots = open.len() as u64;
     for (place, &switch) in open.iter().enumerate() {
-        let place = place as u64;
-        counts[switch] = (place + 1) * rest / slots - place * rest / slots;
+        counts[switch] = hosts_at(place as u64, slots, rest);
     }
     Ok(counts)
 }

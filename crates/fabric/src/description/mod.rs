@@ -53,6 +53,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 pub use assembly::PLANNED_SWITCHES_MAX;
+pub(crate) use assembly::hosts_at;
 pub use error::DescriptionError;
 pub use hosts::{
     Burst, BusKind, BusModel, HostModel, LongerTime, NicDevice, NicModel, NicTransfer, NicsAs, RateWithin,

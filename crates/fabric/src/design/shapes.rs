@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use crate::description::{Prices, SwitchModel};
+use crate::description::{Prices, SwitchModel, hosts_at};
 use crate::topology::{Complete, Dragonfly, FatTree, HyperX, Hypercube, Mesh, Ring, Topology, Torus, Tree};
 
 /// Most switches of a design.
@@ -90,8 +90,13 @@ impl<'a> List<'a> {
         topology.check().ok()?;
         let generator = topology.generator();
         let switch_count = u32::try_from(generator.switch_count()).ok()?;
-        let carriers = (0..switch_count).filter(|&switch| generator.carries_hosts(switch)).count() as u32;
-        let host_ports = self.host_count.div_ceil(carriers) * self.nics;
+        let mut host_ports = vec![0_u32; switch_count as usize];
+        let carriers: Vec<u32> =
+            (0..switch_count).filter(|&switch| generator.carries_hosts(switch)).collect();
+        for (place, &switch) in carriers.iter().enumerate() {
+            let count = hosts_at(place as u64, carriers.len() as u64, self.host_count.into());
+            host_ports[switch as usize] = count as u32 * self.nics;
+        }
         let mut link_ports = vec![0_u32; switch_count as usize];
         let mut link_count = 0;
         for cable in generator.cables() {
@@ -104,8 +109,7 @@ impl<'a> List<'a> {
         // One switch has no links.
         let mut cables_max =
             if switch_count == 1 { 1 } else { self.model.lag_ports_max.map_or(256, u32::from) };
-        for (switch, &links) in link_ports.iter().enumerate() {
-            let taken = if generator.carries_hosts(switch as u32) { host_ports } else { 0 };
+        for (links, taken) in link_ports.into_iter().zip(host_ports) {
             let free = ports.checked_sub(taken)?;
             cables_max = cables_max.min(free.checked_div(links).unwrap_or(u32::MAX));
         }
@@ -274,5 +278,126 @@ mod tests {
         assert_eq!(factorisations(12), [vec![6, 2], vec![4, 3], vec![3, 2, 2]]);
         assert_eq!(factorisations(7), Vec::<Vec<u32>>::new());
         assert!(factorisations(64).contains(&vec![2; 6]));
+    }
+
+    fn named(list: Vec<(Topology, Table)>) -> Vec<String> {
+        list.iter().map(|(topology, _)| words(topology)).collect()
+    }
+
+    #[test]
+    fn every_size_has_its_flat_topologies_once() {
+        for (switch_count, expected) in [
+            (1, &["star 1"][..]),
+            (2, &["complete 2"]),
+            (3, &["complete 3", "star 3"]),
+            (4, &["complete 4", "ring 4", "star 4"]),
+            (7, &["complete 7", "ring 7", "star 7"]),
+            (8, &["mesh 4x2", "torus 4x2", "hyperx 4x2", "hypercube of 3 dimensions"]),
+            (9, &["mesh 3x3", "torus 3x3"]),
+            (
+                12,
+                &["mesh 6x2", "torus 6x2", "hyperx 6x2", "mesh 4x3", "torus 4x3", "hyperx 4x3", "mesh 3x2x2"],
+            ),
+            (16, &["torus 4x4", "mesh 4x2x2", "torus 4x2x2", "hyperx 4x2x2", "hypercube of 4 dimensions"]),
+        ] {
+            let found = named(flat(switch_count));
+            assert_eq!(
+                found[0],
+                if switch_count == 1 { "star 1".into() } else { format!("complete {switch_count}") }
+            );
+            let tail = found.len() - expected.len();
+            let is_listed = |name: &&str| found.iter().filter(|own| own == name).count() == 1;
+            assert!(expected.iter().all(|name| is_listed(name)), "{switch_count}: {found:?}");
+            // Up to eight there are no others; of more these come last.
+            assert!(switch_count > 7 || tail == 0, "{found:?}");
+        }
+        assert_eq!(named(flat(12)).last().unwrap(), "torus 3x2x2");
+        assert_eq!(named(flat(16)).len(), 3 + 3 * 3 + 1);
+    }
+
+    #[test]
+    fn fat_trees_have_two_levels_of_any_size_or_three() {
+        let sizes = ["2+2", "3+2", "3+3", "4+2"].map(|sizes| format!("fat tree {sizes}"));
+        assert_eq!(named(fat_trees(8, 6)), sizes);
+        for (ports, switches_max, levels_of_three) in
+            [(4, 19, &[][..]), (4, 20, &["8+8+4"]), (6, 44, &["8+8+4"]), (6, 45, &["8+8+4", "18+18+9"])]
+        {
+            let found = named(fat_trees(ports, switches_max));
+            let (two, three): (Vec<_>, Vec<_>) =
+                found.iter().partition(|name| name.matches('+').count() == 1);
+            assert!(
+                three
+                    .into_iter()
+                    .eq(&levels_of_three.iter().map(|own| format!("fat tree {own}")).collect::<Vec<_>>())
+            );
+            let pairs = (2..=ports).flat_map(|leaves| (2..=leaves).map(move |spines| leaves + spines));
+            assert_eq!(two.len(), pairs.filter(|&count| count <= switches_max).count());
+        }
+    }
+
+    #[test]
+    fn dragonflies_have_no_global_port_too_many() {
+        for switches_max in [6, 20, 72] {
+            let found: Vec<(u32, u32, u32)> = dragonflies(switches_max)
+                .into_iter()
+                .map(|(topology, _)| match topology {
+                    Topology::Dragonfly(own) => (own.group_size, own.global_port_count, own.group_count),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            // Every group has as many links to each of the others, one or more.
+            let all = (2..=16).flat_map(|size| (1..=8).map(move |ports| (size, ports)));
+            let expected = all.flat_map(|(size, ports)| (3..=129).map(move |count| (size, ports, count)));
+            let expected = expected.filter(|&(size, ports, count)| {
+                size * count <= switches_max && (1..=128).any(|links| links * (count - 1) == size * ports)
+            });
+            assert!(found.iter().copied().eq(expected), "{found:?}");
+        }
+    }
+
+    const PRICES: &str = "[switch_models.a]\nports = 16\nrate_gbps = 1\nprice = 100\nlag_ports_max = 5\n\
+        [switch_models.b]\nports = 12\nrate_gbps = 1\nprice = 90\n[host_models.h]\n\
+        nic = [{ name = \"e0\", rate_gbps = 1 }, { name = \"e1\", rate_gbps = 1 }]\nnics_as = \"rails\"\n\
+        [[cable]]\nlength_m = 9\nprice = 8\n[[cable]]\nlength_m = 99\nprice = 3\n";
+
+    #[test]
+    fn a_shape_is_what_its_machine_file_describes() {
+        let prices = Prices::parse("p.toml", PRICES).unwrap();
+        for shape in shapes(&prices, 20) {
+            let machine = |cables| {
+                let text = shape.description(&prices, 20, cables);
+                crate::description::Machine::parse("m.toml", &text).map_err(|error| error.to_string())
+            };
+            let one = machine(1).unwrap_or_else(|error| panic!("{}: {error}", shape.name));
+            assert_eq!(one.topology.as_ref(), Some(&shape.topology));
+            assert_eq!(
+                one.switch_models.iter().map(|own| &own.name).collect::<Vec<_>>(),
+                [&shape.model.name]
+            );
+            assert_eq!((one.about.as_str(), one.hosts.len()), (shape.named(1).as_str(), 20));
+            assert_eq!(one.switches.len(), shape.switch_count as usize);
+            let cable_count = one.graph.switch_cable_count() as f64 + 40.0;
+            let switch_price = if shape.model.name == "a" { 100.0 } else { 90.0 };
+            assert_eq!(shape.price_min, f64::from(shape.switch_count) * switch_price + 3.0 * cable_count);
+            // Every number of cables up to the most finds ports, and no more.
+            let most = machine(shape.cables_max).unwrap();
+            assert_eq!(
+                most.graph.switch_cable_count(),
+                one.graph.switch_cable_count() * u64::from(shape.cables_max)
+            );
+            assert!(shape.switch_count == 1 || machine(shape.cables_max + 1).is_err(), "{}", shape.name);
+        }
+    }
+
+    #[test]
+    fn shapes_have_up_to_six_times_the_fewest_switches() {
+        let prices = Prices::parse("p.toml", PRICES).unwrap();
+        let names: Vec<String> = shapes(&prices, 20).into_iter().map(|shape| shape.name).collect();
+        let has = |name: &str| names.iter().any(|own| own == name);
+        // 40 NICs take three switches of 16 ports, and four of 12: 26 and 32 at most.
+        assert!(has("ring 26 of a") && !has("ring 27 of a") && has("ring 32 of b") && !has("ring 33 of b"));
+        assert!(!has("complete 2 of a") && has("complete 3 of a"));
+        assert!(has("fat tree 4+4 of a") && has("dragonfly 4x5, 1 global ports of a"));
+        assert!(has("hypercube of 4 dimensions of a") && has("star 5 of b") && !has("star 4 of b"));
     }
 }
