@@ -111,3 +111,52 @@ impl<'a> Places<'a> {
             + f64::from(row.abs_diff(far_row)) * racks.row_pitch_m
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_stand_beside_their_hosts_or_in_the_middle() {
+        let models = "[switch_models.s]\nports = 16\nrate_gbps = 10\nprice = 1\n[host_models.h]\n\
+                      nic = [{ name = \"eth0\", rate_gbps = 1 }]\n";
+        let lengths: String =
+            (1..100).map(|n| format!("[[cable]]\nlength_m = 0.{n:02}\nprice = {n}\n")).collect();
+        let racks = "[racks]\nhosts_per_rack = 8\nracks_per_row = 3\nrack_pitch_m = 0.1\nrow_pitch_m = 0.3\n\
+                     in_rack_m = 0.02\n";
+        let prices = Prices::parse("p.toml", &format!("{models}{lengths}{racks}")).unwrap();
+        let text = format!(
+            "name = \"m\"\n{models}[topology]\nkind = \"fat-tree\"\ndown = [4]\nup = [2]\nswitch_model = \"s\"\n\
+             [hosts]\nmodel = \"h\"\ncount = 40\n"
+        );
+        let machine = Machine::parse("m.toml", &text).unwrap();
+        let cables = cable_list(&machine, &prices).unwrap();
+        let hundredths = |from: &str, to: &str| {
+            let is_it = |cable: &&CableItem| {
+                [(from, to), (to, from)].contains(&(cable.from.0.as_str(), cable.to.0.as_str()))
+            };
+            let cable = cables.iter().find(is_it).unwrap_or_else(|| panic!("{from} - {to}"));
+            assert_eq!((cable.length_m * 100.0).round(), cable.price);
+            (cable.needed_m * 100.0).round() as u32
+        };
+        let names: Vec<&str> = machine.graph.switches().map(|id| machine.graph.name(id.into())).collect();
+        // Racks 0 to 4 hold 40 hosts, three racks in the first row. Leaves have ten hosts each, the sixth of
+        // which is 5, 15, 25, 35: racks 0, 1, 3, 4. Spines are in rack 2, the middle one.
+        let spine = names[4];
+        let to_leaves: Vec<u32> = names[..4].iter().map(|leaf| hundredths(leaf, spine)).collect();
+        assert_eq!(to_leaves, [2 + 20, 2 + 10, 2 + 20 + 30, 2 + 10 + 30]);
+        assert_eq!(hundredths(names[3], names[5]), 2 + 10 + 30);
+        assert_eq!([("h9", names[0]), ("h16", names[1])].map(|(h, s)| hundredths(h, s)), [12, 12]);
+        assert_eq!(hundredths("h39", names[3]), 2);
+        let host = cables.last().unwrap();
+        assert_eq!(
+            (host.from.0.as_str(), host.from.1.as_str(), host.rate_bits_per_s),
+            ("h39", "eth0", 1_000_000_000)
+        );
+        assert_eq!((cables[0].number, cables[0].rate_bits_per_s), (1, 10_000_000_000));
+        assert!(cables.iter().map(|cable| cable.number).eq(1..=48));
+        // The longest of all is what is missed.
+        let short = Prices { cables: prices.cables[..30].to_vec(), ..prices.clone() };
+        assert_eq!(cable_list(&machine, &short).map_err(|m| (m * 100.0).round()).unwrap_err(), 52.0);
+    }
+}

@@ -190,6 +190,7 @@ fn what_cannot_be_had_is_told() {
     let small = PRICES.replace("[switch_models.e1200]\nports = 336", "[switch_models.e1200]\nports = 48");
     let cases = [
         (PRICES.to_owned(), wanted(0, 1), "0 hosts: from 1 to 16384"),
+        (PRICES.to_owned(), wanted(16_385, 1), "16385 hosts: from 1 to 16384"),
         (small.clone(), wanted(16_000, 1), "holds 16000 hosts: add a model with more ports"),
         (small, wanted(200, 1000), "no network has 1000.0 Gbit/s between its halves; the most is"),
         // 14 switches with a host each have 15 ports left, and 13 links: 7 times 7 lead to the other half.
