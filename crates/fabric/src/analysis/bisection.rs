@@ -220,3 +220,161 @@ impl<'a> Cut<'a> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::LinkSpec;
+    use crate::topology::{
+        Complete, Dragonfly, Explicit, FatTree, Hypercube, Mesh, Ring, Topology, Torus, Tree,
+    };
+
+    const LINK: LinkSpec = LinkSpec { rate_bits_per_s: 10, latency_ps: 0, cable_count: 1 };
+
+    fn network(topology: &Topology) -> Network {
+        let graph = topology.build(LINK).unwrap();
+        let generator = topology.generator();
+        let weights = graph.switches().map(|switch| u32::from(generator.carries_hosts(switch.0))).collect();
+        Network::new(&graph, graph.link_count(), weights, &[])
+    }
+
+    /// A connected network of 2 to 9 switches, links of one to three cables, some switches without hosts.
+    fn random_network(random: &mut Random) -> Network {
+        let count = 2 + random.below(8) as u32;
+        let width = |random: &mut Random| 1 + random.below(3) as u32;
+        let mut links: Vec<(u32, u32, u32)> =
+            (1..count).map(|own| (random.below(own.into()) as u32, own, width(random))).collect();
+        for _ in 0..random.below(2 * u64::from(count)) {
+            let [a, b] = [0, 1].map(|_| random.below(count.into()) as u32);
+            if a != b {
+                links.push((a, b, width(random)));
+            }
+        }
+        let switches = (0..count).map(|switch| format!("s{switch}")).collect();
+        let graph = Topology::Explicit(Explicit { switches, links }).build(LINK).unwrap();
+        let weights = (0..count).map(|_| u32::from(!random.one_in(4))).collect();
+        Network::new(&graph, graph.link_count(), weights, &[])
+    }
+
+    /// What crosses a division: bit/s and links, `None` if it is none into halves.
+    fn crossing(network: &Network, is_right: impl Fn(u32) -> bool) -> Option<(u64, u64)> {
+        let all = network.sources().count();
+        let right = network.sources().filter(|&switch| is_right(switch)).count();
+        let links =
+            network.alive().flat_map(|switch| network.arcs(switch).iter().map(move |arc| (switch, arc)));
+        let crossing: Vec<u64> = links
+            .filter(|&(switch, arc)| switch < arc.to && is_right(switch) != is_right(arc.to))
+            .map(|(_, arc)| network.rate(arc.link))
+            .collect();
+        (right.abs_diff(all - right) <= 1).then(|| (crossing.iter().sum(), crossing.len() as u64))
+    }
+
+    #[test]
+    fn no_division_into_halves_has_less() {
+        let mut random = Random::new(1);
+        for case in 0..400 {
+            let network = random_network(&mut random);
+            let (found, is_right) = bisected(&network);
+            assert!(found.is_exact);
+            if network.sources().count() < 2 {
+                assert_eq!((found.bits_per_s, found.link_count), (0, 0), "case {case}");
+                continue;
+            }
+            let divisions = 0_u32..1 << network.switch_count();
+            let least = divisions
+                .filter_map(|right| crossing(&network, |switch| right >> switch & 1 == 1))
+                .map(|(bits_per_s, _)| bits_per_s)
+                .min();
+            let own = crossing(&network, |switch| is_right[switch as usize]);
+            assert_eq!(
+                own,
+                Some((found.bits_per_s, found.link_count)),
+                "case {case}: the division is its own"
+            );
+            assert_eq!(least, Some(found.bits_per_s), "case {case}");
+        }
+    }
+
+    /// Beyond the divisions that can all be tried, the known bisections of regular networks are found.
+    #[test]
+    fn large_regular_networks_have_their_known_bisections() {
+        let cases = [
+            (Topology::Ring(Ring { switch_count: 30 }), 2),
+            (Topology::Complete(Complete { switch_count: 22 }), 11 * 11),
+            (Topology::Tree(Tree::star(22)), 11),
+            (Topology::Mesh(Mesh { extents: vec![6, 5] }), 5),
+            (Topology::Mesh(Mesh { extents: vec![5, 6] }), 5),
+            (Topology::Mesh(Mesh { extents: vec![4, 8] }), 4),
+            (Topology::Torus(Torus::new(&[8, 4])), 2 * 4),
+            (Topology::Torus(Torus::new(&[4, 8])), 2 * 4),
+            (Topology::Torus(Torus::new(&[4, 4, 4])), 2 * 4 * 4),
+            (Topology::Torus(Torus::new(&[3, 4, 4])), 2 * 3 * 4),
+            (Topology::Hypercube(Hypercube { dimension_count: 6 }), 32),
+            // Each leaf has four links, and every root one to each half of the leaves.
+            (Topology::FatTree(FatTree { down: vec![16], up: vec![6], widths: Vec::new() }), 16 * 6 / 2),
+            (Topology::FatTree(FatTree::of_radix(8, 3).unwrap()), 64),
+            // Three groups against three, with two links between any two.
+            (
+                Topology::Dragonfly(Dragonfly { group_size: 5, global_port_count: 2, group_count: 6 }),
+                3 * 3 * 2,
+            ),
+        ];
+        for (topology, links) in cases {
+            let (found, is_right) = bisected(&network(&topology));
+            assert_eq!((found.link_count, found.bits_per_s), (links, 10 * links), "{topology:?}");
+            assert!(!found.is_exact);
+            let own = crossing(&network(&topology), |switch| is_right[switch as usize]);
+            assert_eq!(own, Some((10 * links, links)), "{topology:?}");
+        }
+    }
+
+    #[test]
+    fn what_exchanges_find_is_a_division_and_most_often_the_best() {
+        let (mut random, mut best_count) = (Random::new(2), 0);
+        for case in 0..200 {
+            let network = random_network(&mut random);
+            if network.sources().count() < 2 {
+                continue;
+            }
+            let cut = Cut::new(&network, network.alive().collect());
+            let side = cut.improved();
+            let (width, _) = crossing(&network, |switch| side[switch as usize]).expect("halves");
+            let least = cut.width(&cut.exact());
+            assert!(width >= least, "case {case}");
+            best_count += u32::from(width == least);
+            // No exchange of two switches makes it narrower, and no other side for one without hosts.
+            let mut gains: Vec<i128> = (0..side.len()).map(|place| cut.change(&side, place)).collect();
+            assert!(!cut.exchange(&mut side.clone(), &mut gains), "case {case}");
+            let idle = (0..side.len()).filter(|&place| !cut.has_hosts[place]);
+            assert!(idle.clone().all(|place| cut.change(&side, place) >= 0), "case {case}");
+        }
+        assert!(best_count > 150, "{best_count}");
+    }
+
+    #[test]
+    fn all_divisions_are_tried_up_to_twenty_switches() {
+        for (switch_count, is_exact) in [(20, true), (21, false)] {
+            let (found, _) = bisected(&network(&Topology::Ring(Ring { switch_count })));
+            assert_eq!((found.link_count, found.is_exact), (2, is_exact));
+        }
+    }
+
+    #[test]
+    fn the_change_of_a_switch_is_kept_in_step() {
+        let mut random = Random::new(3);
+        for case in 0..50 {
+            let network = random_network(&mut random);
+            let cut = Cut::new(&network, network.alive().collect());
+            let count = cut.switches.len();
+            let mut side: Vec<bool> = (0..count).map(|_| random.one_in(2)).collect();
+            let mut gains: Vec<i128> = (0..count).map(|place| cut.change(&side, place)).collect();
+            for _ in 0..10 {
+                let (place, before) = (random.index(count), cut.width(&side));
+                let gain = gains[place];
+                cut.flip(&mut side, &mut gains, place);
+                assert_eq!(cut.width(&side) as i128, before as i128 + gain, "case {case}");
+            }
+            assert!((0..count).all(|place| gains[place] == cut.change(&side, place)), "case {case}");
+        }
+    }
+}

@@ -137,6 +137,23 @@ mod tests {
     }
 
     #[test]
+    fn traffic_loads_all_links_on_its_way_the_busiest_comes_first() {
+        let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"tree\"\narity = 1\n\
+             switches = 3\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n";
+        let plan = crate::vlan::plan(&crate::description::Machine::parse("m.toml", text).unwrap()).unwrap();
+        let traffic = [(HostId(0), HostId(2), 1), (HostId(1), HostId(2), 5), (HostId(2), HostId(1), 9)];
+        let loads = LinkLoads::of(&plan, traffic).unwrap();
+        assert_eq!(loads.channel_bytes, [1, 0, 6, 9]);
+        let busiest: Vec<(u32, u32, u32, u64)> = loads
+            .busiest_first(&plan)
+            .iter()
+            .map(|load| (load.link.0, load.from.0, load.to.0, load.bytes))
+            .collect();
+        assert_eq!(busiest, [(1, 2, 1, 9), (1, 1, 2, 6), (0, 0, 1, 1)]);
+    }
+
+    #[test]
     fn unknown_hosts_are_refused() {
         let error = LinkLoads::of(&two_switches_and_four_hosts(), [(HostId(0), HostId(4), 1)]).unwrap_err();
         assert_eq!(error, TrafficError::NoSuchHost { host: 4, last: 3 });

@@ -287,4 +287,128 @@ mod tests {
         assert_eq!((leaves.len(), spines.len()), (1, 1), "{leaves:?} {spines:?}");
         assert!(leaves[0].parse::<f64>().unwrap() > spines[0].parse::<f64>().unwrap());
     }
+
+    /// Places in hundredths of the longer side.
+    fn hundredths(layout: &Layout) -> Vec<(i64, i64)> {
+        let of = |value: f64| (value * 100.0).round() as i64;
+        layout.places.iter().map(|&(x, y)| (of(x), of(y))).collect()
+    }
+
+    #[test]
+    fn a_grid_is_drawn_by_its_coordinates() {
+        let places = |topology: &str| hundredths(&drawn(topology).1);
+        assert_eq!(
+            places("kind = \"mesh\"\nextents = [3, 2]"),
+            [(0, 0), (50, 0), (100, 0), (0, 50), (50, 50), (100, 50)]
+        );
+        // One row of 16 below the other, and not closer than half of what it is wide.
+        let long = places("kind = \"mesh\"\nextents = [16, 2]");
+        assert_eq!((long[0], long[15], long[16], long[31]), ((0, 0), (100, 0), (0, 50), (100, 50)));
+        let high = places("kind = \"mesh\"\nextents = [2, 5]");
+        assert_eq!((high[0], high[1], high[9]), ((0, 0), (50, 0), (50, 100)));
+        // The third dimension goes right, too, behind a gap: at 0, 1, 2 and at 3.6, 4.6, 5.6.
+        let deep = places("kind = \"mesh\"\nextents = [3, 2, 2]");
+        assert_eq!(deep[..4], [(0, 0), (18, 0), (36, 0), (0, 50)]);
+        assert_eq!(deep[6..10], [(64, 0), (82, 0), (100, 0), (64, 50)]);
+        // The fourth goes down behind a gap.
+        let cube = places("kind = \"hypercube\"\ndimensions = 4");
+        assert_eq!(cube[..4], [(0, 0), (28, 0), (0, 28), (28, 28)]);
+        assert_eq!((cube[4], cube[8], cube[15]), ((72, 0), (0, 72), (100, 100)));
+    }
+
+    #[test]
+    fn others_stand_on_a_circle_or_in_layers() {
+        let places = |topology: &str| hundredths(&drawn(topology).1);
+        // From the top, clockwise.
+        assert_eq!(places("kind = \"complete\"\nswitches = 4"), [(50, 0), (100, 50), (50, 100), (0, 50)]);
+        assert_eq!(places("kind = \"complete\"\nswitches = 2"), [(0, 0), (0, 100)]);
+        assert_eq!(places("kind = \"tree\"\narity = 1\nswitches = 1"), [(0, 0)]);
+        // A circle of three is less high than wide, and not stretched.
+        assert_eq!(places("kind = \"complete\"\nswitches = 3"), [(50, 0), (100, 87), (0, 87)]);
+        // Leaves with hosts, under spines that are spread over the same width.
+        let leaves = [(0, 67), (33, 67), (67, 67), (100, 67)];
+        let tree = places("kind = \"fat-tree\"\ndown = [4]\nup = [2]");
+        assert_eq!((&tree[..4], &tree[4..]), (&leaves[..], &[(17, 0), (83, 0)][..]));
+        let tree = places("kind = \"fat-tree\"\nradix = 4\nlevels = 3");
+        assert_eq!((tree[0], tree[7], tree[8]), ((0, 57), (100, 57), (0, 29)));
+        assert_eq!((tree[16], tree[19]), ((7, 0), (93, 0)));
+        // A tree hangs from its middle; a line is a tree.
+        assert_eq!(
+            places("kind = \"star\"\nswitches = 5"),
+            [(50, 0), (0, 67), (33, 67), (67, 67), (100, 67)]
+        );
+        assert_eq!(
+            places("kind = \"tree\"\narity = 1\nswitches = 5"),
+            [(0, 100), (0, 50), (25, 0), (50, 50), (50, 100)]
+        );
+        assert_eq!(places("kind = \"tree\"\narity = 1\nswitches = 3"), [(0, 100), (50, 0), (100, 100)]);
+    }
+
+    /// A machine of listed switches, hosts at the first two.
+    fn joined(links: &[&str]) -> Vec<(i64, i64)> {
+        let mut text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+                        nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[hosts]\nmodel = \"h\"\n"
+            .to_owned();
+        for (name, hosts) in [("a", 1), ("b", 1), ("x", 0), ("y", 0)] {
+            text += &format!("[[switch]]\nname = \"{name}\"\nmodel = \"s\"\nhosts = {hosts}\n");
+        }
+        let mut free = std::collections::BTreeMap::new();
+        for link in links {
+            let ends = link.split('-').map(|name| {
+                let port = free.entry(name).or_insert(1);
+                *port += 1;
+                format!("{name}:{port}")
+            });
+            let [from, to] = <[String; 2]>::try_from(ends.collect::<Vec<_>>()).unwrap();
+            text += &format!("[[cable]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
+        }
+        let machine = Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        let plan = crate::vlan::plan(&machine).expect("a plan");
+        hundredths(&layout(&plan, &machine))
+    }
+
+    #[test]
+    fn layers_are_drawn_only_where_every_link_joins_two_of_them() {
+        let two_layers = [(0, 100), (100, 100), (0, 0), (100, 0)];
+        assert_eq!(joined(&["a-x", "a-y", "b-x", "b-y"]), two_layers);
+        let circle = [(50, 0), (100, 50), (50, 100), (0, 50)];
+        assert_eq!(joined(&["a-x", "a-y", "b-x", "b-y", "x-y"]), circle);
+        assert_eq!(joined(&["a-x", "a-y", "b-x", "b-y", "a-b"]), circle);
+        // A line whose hosts are in its middle, which is on top: x under a, y under b.
+        assert_eq!(joined(&["a-b", "a-x", "b-y"]), [(25, 0), (0, 50), (50, 50), (25, 100)]);
+    }
+
+    #[test]
+    fn groups_of_a_dragonfly_face_the_middle() {
+        for (size, global_ports, count) in [(4, 2, 5), (2, 1, 3), (3, 2, 4), (1, 4, 5)] {
+            let (_, layout) = drawn(&format!(
+                "kind = \"dragonfly\"\ngroup_size = {size}\nglobal_ports = {global_ports}\ngroups = {count}"
+            ));
+            let groups = &layout.groups;
+            let names: Vec<String> = (0..count).map(|group| format!("group {group}")).collect();
+            assert!(groups.iter().map(|group| &group.name).eq(&names));
+            // Circles fill the picture and do not touch each other.
+            let low = groups.iter().map(|group| (group.x - group.radius).min(group.y - group.radius));
+            let high = groups.iter().map(|group| (group.x + group.radius).max(group.y + group.radius));
+            let [low, high] = [low.fold(1.0, f64::min), high.fold(0.0, f64::max)];
+            assert!(low.abs() < 1e-3 && (high - 1.0).abs() < 1e-3, "{low} to {high}");
+            let middle = |of: fn(&Group) -> f64| groups.iter().map(of).sum::<f64>() / groups.len() as f64;
+            let (x, y) = (middle(|group| group.x), middle(|group| group.y));
+            for (number, group) in groups.iter().enumerate() {
+                let next = &groups[(number + 1) % groups.len()];
+                let apart = (group.x - next.x).hypot(group.y - next.y);
+                assert!((2.0 * group.radius / apart - 0.8).abs() < 1e-2, "{apart}");
+                let members = &layout.places[number * size..][..size];
+                let angle = |&(to_x, to_y): &(f64, f64)| (to_x - group.x).atan2(group.y - to_y);
+                let inner = if size > 1 { 0.72 * group.radius } else { 0.0 };
+                for (place, member) in members.iter().enumerate() {
+                    let far = (member.0 - group.x).hypot(member.1 - group.y);
+                    assert!((far - inner).abs() < 1e-3, "{far}");
+                    let turned = angle(member) - angle(&(x, y)) - TAU * place as f64 / size as f64;
+                    let turned = turned.rem_euclid(TAU);
+                    assert!(size == 1 || turned.min(TAU - turned) < 0.02, "{turned}");
+                }
+            }
+        }
+    }
 }

@@ -234,6 +234,8 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::vlan::{InUse, Reach, plan, repaired_from};
 
@@ -268,6 +270,50 @@ mod tests {
         assert_eq!(page.matches("</script>").count(), 1, "the page's own");
         assert!(page.contains("<title>&lt;/script&gt;&lt;b&gt;&amp;&#64;DATA&#64; - plan</title>"));
         assert!(page.contains("alert(1)\\u003c/script>@TITLE@"));
+    }
+
+    fn data(page: &str) -> serde_json::Value {
+        let text = page.split_once("const data = ").expect("data").1.lines().next().expect("one line");
+        serde_json::from_str(text.trim_end_matches(';')).expect("JSON")
+    }
+
+    #[test]
+    fn the_page_knows_ports_rates_and_loads_of_links() {
+        let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 2.5\n[host_models.h]\n\
+             nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"tree\"\narity = 1\n\
+             switches = 3\ncables = 2\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n";
+        let machine = Machine::parse("m.toml", text).expect("a machine");
+        let plan = plan(&machine).expect("a plan");
+        let loads = LinkLoads { channel_bytes: vec![1, 2, 3, 4], bottleneck: None };
+        let page = html(&plan, &machine, &Extras { traffic: Some(("t", &loads)), ..Extras::default() });
+        let data = data(&page);
+        let lag = |switch: usize, port: u16| {
+            plan.switches[switch].lags.iter().find(|lag| lag.members.contains(&port)).map(|lag| lag.number)
+        };
+        let link = |[a, b]: [usize; 2], ports: [[u16; 2]; 2]| {
+            let lags = [lag(a, ports[0][0]), lag(b, ports[1][0])];
+            json!({"a": a, "b": b, "ports": ports, "lags": lags, "gbps": 2.5})
+        };
+        // Links take the last ports of the three switches: those of the middle one are two LAGs.
+        assert_eq!(data["links"], json!([link([0, 1], [[7, 8], [5, 6]]), link([1, 2], [[7, 8], [7, 8]])]));
+        assert_ne!(lag(1, 5), lag(1, 7));
+        assert_eq!(data["traffic"], json!({"name": "t", "bytes": [[1, 2], [3, 4]]}));
+    }
+
+    #[test]
+    fn hosts_that_tag_have_a_vlan_by_pair() {
+        let (machine, mut plan) = torus();
+        let told = |plan: &Plan| {
+            let data = data(&html(plan, &machine, &Extras::default()));
+            (data["choice"].clone(), data["hosts"][17].clone())
+        };
+        let own = &plan.hosts[17].attachments[0];
+        let vlan = plan.choice.vlan_index(own, own);
+        assert!(vlan.is_some());
+        assert_eq!(told(&plan), (json!({"by": "source", "vlans": []}), json!(["h17", 8, vlan])));
+        let vlans: Vec<Option<u16>> = (0..81).map(|pair| (pair > 0).then_some(0)).collect();
+        plan.choice = VlanChoice::ByPair { switch_count: 9, vlans: vlans.clone() };
+        assert_eq!(told(&plan), (json!({"by": "pair", "vlans": vlans}), json!(["h17", 8, null])));
     }
 
     /// The page's data about a repair gives the repaired plan's trees and hosts' VLANs.

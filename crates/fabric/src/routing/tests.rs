@@ -35,6 +35,8 @@ fn regular_topologies() -> Vec<Topology> {
         Topology::Tree(Tree { arity: 3, switch_count: 17 }),
         Topology::FatTree(FatTree::of_radix(6, 3).unwrap()),
         Topology::FatTree(FatTree { down: vec![3, 4], up: vec![2, 3], widths: vec![] }),
+        Topology::FatTree(FatTree { down: vec![3, 5], up: vec![4, 2], widths: vec![] }),
+        Topology::FatTree(FatTree { down: vec![2, 3, 4], up: vec![3, 2, 2], widths: vec![] }),
         Topology::HyperX(HyperX { extents: vec![3, 4, 2], widths: vec![] }),
         Topology::Tofu(Tofu::new([3, 4, 2])),
     ]
@@ -51,6 +53,7 @@ fn usual_routes_are_shortest_paths() {
             for &to in &ends {
                 for flow in 0..routing.flow_count() {
                     let path = routing.path(&graph, from, to, flow).unwrap();
+                    assert!(path.iter().all(|lane| lane.vc < routing.vc_count()), "{topology:?}");
                     let distance = distances[to.index()].unwrap() as usize;
                     assert_eq!(path.len(), distance, "{topology:?} {from:?} {to:?} flow {flow}");
                 }
@@ -113,6 +116,61 @@ fn dragonfly_routes_cross_one_global_link_at_most() {
 }
 
 #[test]
+fn dragonfly_flows_use_every_link_between_two_groups() {
+    // 12 global ports of a group, four other groups: three links to each.
+    let topology = Topology::Dragonfly(Dragonfly { group_size: 4, global_port_count: 3, group_count: 5 });
+    let (graph, routing) = routed(Method::DragonflyMinimal, &topology);
+    assert_eq!(routing.flow_count(), 3);
+    let group = |channel| {
+        let (a, b) = graph.channel_ends(channel);
+        [a, b].map(|end| match end.node {
+            Node::Switch(switch) => switch.0 / 4,
+            Node::Host(_) => unreachable!(),
+        })
+    };
+    for (from, to) in graph.switches().flat_map(|a| graph.switches().map(move |b| (a, b))) {
+        if from.0 / 4 == to.0 / 4 {
+            continue;
+        }
+        let across = |flow: u32| {
+            let path = routing.path(&graph, from, to, flow).unwrap();
+            path.iter().map(|lane| lane.channel).find(|&channel| group(channel)[0] != group(channel)[1])
+        };
+        let mut used: Vec<_> = (0..3).map(across).collect();
+        // A host's number is a flow, too.
+        assert_eq!(across(3_000_001), used[(3_000_001 % 3) as usize]);
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used.len(), 3, "{from:?} {to:?}");
+    }
+}
+
+#[test]
+fn usual_methods_have_the_channels_that_topologies_need() {
+    let explicit = Explicit { switches: ["a", "b"].map(String::from).to_vec(), links: vec![(0, 1, 1)] };
+    let dragonfly = Dragonfly { group_size: 4, global_port_count: 2, group_count: 9 };
+    for (topology, name, vc_count) in [
+        (Topology::Ring(Ring { switch_count: 7 }), "dimension order", 2),
+        (Topology::Mesh(Mesh { extents: vec![4, 3] }), "dimension order", 1),
+        (torus(&[4, 2]), "dimension order", 2),
+        (Topology::Hypercube(Hypercube { dimension_count: 3 }), "dimension order", 1),
+        (Topology::HyperX(HyperX { extents: vec![3, 4], widths: vec![] }), "dimension order", 1),
+        (Topology::Tree(Tree { arity: 3, switch_count: 7 }), "ancestor first", 1),
+        (Topology::FatTree(FatTree::of_radix(4, 2).unwrap()), "ancestor first", 1),
+        (Topology::Dragonfly(dragonfly), "dragonfly minimal", 2),
+        (Topology::Complete(Complete { switch_count: 4 }), "minimal", 1),
+        (Topology::Explicit(explicit), "up*/down*", 1),
+    ] {
+        let method = Method::usual_for(&topology);
+        let (_, routing) = routed(method, &topology);
+        assert_eq!((method.name(), routing.vc_count()), (name, vc_count), "{topology:?}");
+    }
+    let (_, off) =
+        routed(Method::DimensionOrder { dateline: Dateline::Off, tie: TieRule::Up }, &torus(&[5, 4]));
+    assert_eq!(off.vc_count(), 1);
+}
+
+#[test]
 fn usual_routes_are_free_of_deadlock() {
     let dragonfly = Dragonfly { group_size: 4, global_port_count: 2, group_count: 9 };
     for topology in regular_topologies().into_iter().chain([Topology::Dragonfly(dragonfly)]) {
@@ -141,6 +199,11 @@ fn channels_of_a_ring_are_chosen_at_the_wrap_or_on_entry() {
         let (graph, routing) = routed(Method::DimensionOrder { dateline, tie: TieRule::Up }, &topology);
         let path = routing.path(&graph, SwitchId(5), SwitchId(1 + 8), 0).unwrap();
         assert_eq!(path.iter().map(|lane| lane.vc).collect::<Vec<_>>(), vcs, "{dateline:?}");
+        // Up to 7 and down to 0, before the wrap-around link.
+        for (from, to) in [(5, 7), (2, 0)] {
+            let path = routing.path(&graph, SwitchId(from), SwitchId(to), 0).unwrap();
+            assert_eq!(path.iter().map(|lane| lane.vc).collect::<Vec<_>>(), [0, 0], "{dateline:?}");
+        }
     }
 }
 
@@ -272,6 +335,52 @@ fn up_down_never_goes_up_after_down() {
 }
 
 #[test]
+fn up_down_takes_the_shortest_way_that_a_table_can() {
+    for seed in 0..100 {
+        let topology = random_graph(seed);
+        let root = SwitchId(0);
+        let (graph, routing) = routed(Method::UpDown { root: Some(root) }, &topology);
+        let levels = graph.switch_distances(root);
+        let order = |switch: SwitchId| (levels[switch.index()], switch);
+        let above = |at: SwitchId| {
+            graph.switch_neighbours(at).map(|(_, far)| far).filter(move |&far| order(far) < order(at))
+        };
+        for to in graph.switches() {
+            let length = |from: SwitchId| routing.path(&graph, from, to, 0).unwrap().len();
+            // Switches that lead down to it, the nearest first.
+            let (mut down, mut next) = (vec![None; graph.switch_count()], vec![to]);
+            for distance in 0.. {
+                next.retain(|at| down[at.index()].is_none());
+                next.iter().for_each(|at| down[at.index()] = Some(distance));
+                next = next.into_iter().flat_map(above).collect();
+                if next.is_empty() {
+                    break;
+                }
+            }
+            for at in graph.switches() {
+                let expected = down[at.index()].unwrap_or_else(|| 1 + above(at).map(length).min().unwrap());
+                assert_eq!(length(at), expected, "seed {seed}: {at:?} to {to:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_have_a_size_that_is_refused_before_they_are_made() {
+    let of = |switch_count: u32| {
+        let mut graph = Graph::new();
+        for number in 0..switch_count {
+            graph.add_switch(&format!("s{number}"), &[]);
+        }
+        graph
+    };
+    let error = Table::minimal(&of(16_385)).unwrap_err();
+    assert_eq!(error, RoutingError::TooManySwitches { switch_count: 16_385, max: 16_384 });
+    assert!(matches!(Table::minimal(&of(16_384)), Err(RoutingError::Unreachable { .. })));
+    assert!(Table::up_down(&of(0), None).is_ok());
+}
+
+#[test]
 fn minimal_is_shortest_and_its_deadlocks_are_found() {
     for seed in 0..100 {
         let (graph, routing) = routed(Method::Minimal, &random_graph(seed));
@@ -337,4 +446,13 @@ fn frames_follow_the_tree_of_their_vlan() {
     assert_eq!(loops, Err(RoutingError::NoTree { vlan: 0 }));
     let apart = VlanForwarding::new(&graph, [&all[1..], &[all[0], all[2]][..]]);
     assert_eq!(apart, Err(RoutingError::NoTree { vlan: 1 }));
+    // A tree need not reach every switch, and one switch needs no link.
+    let part = VlanForwarding::new(&graph, [&all[1..3]]).unwrap();
+    let way = Routing::Vlan(part).path(&graph, SwitchId(1), SwitchId(3), 0).unwrap();
+    assert_eq!(
+        way.iter().map(|lane| (lane.channel.link(), lane.vc)).collect::<Vec<_>>(),
+        [(all[1], 0), (all[2], 0)]
+    );
+    let one = Topology::Tree(Tree { arity: 1, switch_count: 1 }).build(LINK).unwrap();
+    assert_eq!(VlanForwarding::new(&one, [&[][..]]).map(|own| own.vlan_count()), Ok(1));
 }
