@@ -307,7 +307,7 @@ mod tests {
             );
             let tail = found.len() - expected.len();
             let is_listed = |name: &&str| found.iter().filter(|own| own == name).count() == 1;
-            assert!(expected.iter().all(|name| is_listed(name)), "{switch_count}: {found:?}");
+            assert!(expected.iter().all(is_listed), "{switch_count}: {found:?}");
             // Up to eight there are no others; of more these come last.
             assert!(switch_count > 7 || tail == 0, "{found:?}");
         }
