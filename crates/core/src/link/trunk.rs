@@ -266,11 +266,11 @@ impl Trunk {
         }
         for _ in 0..self.placed.len() {
             let Some(placed) = self.placed.pop_front() else { break };
-            took = true;
             if !self.send_placed(device, now, placed.0, &placed.1) {
                 self.placed.push_front(placed);
                 return (took, false);
             }
+            took = true;
         }
         let (acked, all) = self.flush_acks(device, now);
         (took | acked, all)
@@ -315,9 +315,9 @@ impl Trunk {
 
     /// Handles a packet of a rail. Returns whether it settled packets in flight.
     pub(super) fn on_packet(&mut self, rail: Rail, header: &TrunkHeader, bytes: u64, now: Instant) -> bool {
+        let Some(state) = self.rails.iter_mut().find(|state| state.rail == rail) else { return false };
         let mut settled = core::mem::take(&mut self.settled);
         let stream = &mut self.stream;
-        let Some(state) = self.rails.iter_mut().find(|state| state.rail == rail) else { return false };
         state.heard_at = Some(now);
         if header.body != Body::Ack {
             state.arrived.note(header.number, bytes, header.ack_now, now);
@@ -564,6 +564,9 @@ fn best_rail(rails: &[RailState], bytes: u64, full: RailSet) -> Option<Rail> {
 mod tests {
     use super::*;
     use crate::device::RailCapabilities;
+    use crate::ids::RequestId;
+    use crate::link::Run;
+    use crate::process::tests::net::Net;
 
     #[test]
     fn short_packet_takes_the_working_rail_that_delivers_it_first() {
@@ -589,5 +592,48 @@ mod tests {
         rails[2].take_out(Health::Down, |_, _| ());
         assert_eq!(best_rail(&rails, 100, none), Some(Rail(0)));
         assert_eq!(best_rail(&rails, 100, RailSet(0b011)), None, "no rail takes anything");
+    }
+
+    /// A rail to process 1, and units of a transfer that have been put by it.
+    fn trunk_and_placed() -> (Net, Trunk, Units) {
+        let net = Net::new(2, 1, RailCapabilities::default());
+        let trunk = Trunk::new(&net.nodes[0].1, ProcessId(1), RailSet(0b1), TrunkConfig::default());
+        let (transfer, receiver) = (TransferId::from_bits(1), RequestId::from_bits(2));
+        let units = Units { transfer, receiver, unit_bytes: 1_000, run: Run { first: 3, count: 2 } };
+        (net, trunk, units)
+    }
+
+    #[test]
+    fn a_report_that_the_device_refuses_is_no_work_done() {
+        let (mut net, mut trunk, units) = trunk_and_placed();
+        trunk.tell_placed(Rail(0), units);
+        net.shared.borrow_mut().full_one_in = 1;
+        assert_eq!(
+            trunk.flush(&mut net.nodes[0].1, Instant(1)),
+            (false, false),
+            "a waiting process may sleep"
+        );
+        net.shared.borrow_mut().full_one_in = 0;
+        assert_eq!(trunk.flush(&mut net.nodes[0].1, Instant(2)), (true, true));
+        assert_eq!(trunk.flush(&mut net.nodes[0].1, Instant(3)), (false, true), "once");
+        assert!(trunk.settled.is_empty() && !trunk.is_quiet(), "it is not acknowledged");
+    }
+
+    #[test]
+    fn units_put_by_a_rail_that_broke_before_it_told_are_lost() {
+        let (mut net, mut trunk, units) = trunk_and_placed();
+        trunk.tell_placed(Rail(0), units);
+        trunk.on_rail_down(Rail(0), Instant(1));
+        assert_eq!(trunk.flush(&mut net.nodes[0].1, Instant(2)), (true, true));
+        assert_eq!(trunk.settled, [LinkEvent::Lost(units.transfer, units.run)]);
+        // A packet of a rail that the link does not have takes nothing away.
+        let header = TrunkHeader {
+            number: 1,
+            ack_now: false,
+            ack: trunk.rails[0].arrived.ack(Instant(2)),
+            body: Body::Ack,
+        };
+        assert!(!trunk.on_packet(Rail(7), &header, 0, Instant(3)));
+        assert_eq!(trunk.settled.len(), 1);
     }
 }
