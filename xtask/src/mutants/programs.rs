@@ -81,6 +81,8 @@ impl Program {
         command.current_dir(folder_of(root, self.run));
         // Nobody reads what a failure says.
         command.env("RUST_BACKTRACE", "0").env("PROPTEST_MAX_SHRINK_ITERS", "0");
+        // A mutant's case is none to be tried again with the code as it is.
+        command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
         command
     }
 }
