@@ -41,6 +41,8 @@ pub struct TrafficFileError {
 /// An unreadable file, a host that the plan does not have, an invalid number, or no traffic at all: with the
 /// place and the remedy.
 pub fn read_traffic(plan: &Plan, file: &str, text: &str) -> Result<Vec<Flow>, TrafficFileError> {
+    // Spreadsheets put a byte order mark before what they write as UTF-8.
+    let text = text.trim_start_matches('\u{feff}');
     let hosts = plan.hosts.iter().map(|host| (host.name.as_str(), host.id)).collect();
     let mut reader = Reader { plan, file, hosts, flows: Vec::new() };
     match file.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).as_deref() {
@@ -203,6 +205,7 @@ mod tests {
         assert_eq!(read("t.txt", "# who to whom\nnode0 node2 1000\n\nnode1 node3 2 KiB # twice\n"), flows);
         assert_eq!(read("t.csv", "from,to,bytes\nnode0,node2,1kB\nnode1,node3,2048\n"), flows);
         assert_eq!(read("t.csv", ",node2,node3\nnode0,1000,\nnode1,,2048\n"), flows);
+        assert_eq!(read("t.csv", "\u{feff}from,to,bytes\r\nnode0,node2,1kB\r\nnode1,node3,2048\r\n"), flows);
         let list =
             r#"[{"from":"node0","to":"node2","bytes":1000},{"from":"node1","to":"node3","bytes":"2KiB"}]"#;
         assert_eq!(read("t.json", list), flows);
@@ -215,7 +218,11 @@ mod tests {
             ("t", "", "t: holds no traffic; add a line"),
             ("t", "node0 node2\n", "t:1: a line is FROM TO BYTES, and this has 2 words"),
             ("t", "node0 node2 5 6\n", "t:1: a line is FROM TO BYTES, and this has 4 words"),
-            ("t", "\nnode0 node9 1\n", "t:2: there is no host \"node9\"; hosts are called node0, node1"),
+            (
+                "t",
+                "\nnode0 node9 1\n",
+                "t:2: there is no host \"node9\"; hosts are called node0, node1, node2, as",
+            ),
             ("t", "node0 node2 -1\n", "t:1: \"-1\" is no number of bytes"),
             ("t", "node0 node2 1 parsec\n", "\"1parsec\" is no number of bytes"),
             ("t", "node0 node2 1e300\n", "is no number of bytes; write a number from 0 to 9e15"),
