@@ -412,6 +412,82 @@ fn what_contradicts_itself_is_refused() {
 }
 
 #[test]
+fn times_by_length_are_listed_from_the_shortest() {
+    let list = |key: &str, lengths: [u64; 2]| {
+        let entries =
+            lengths.map(|bytes| format!("{{ bytes = {bytes}, more_ns = {} }}", bytes & 15)).join(", ");
+        let text = match key.split_once('/') {
+            Some((table, key)) => format!("{NIC}{table} = {{ {key} = [{entries}] }}\n"),
+            None => {
+                NIC.replace(" }]", &format!(", device = \"tcp\", sockets = {{ {key} = [{entries}] }} }}]"))
+            }
+        };
+        shaped("kind = \"star\"\nswitches = 1").replace(NIC.trim_end(), text.trim_end())
+    };
+    for key in [
+        "software/longer_packet",
+        "software/longer_packet_in_row",
+        "longer_send",
+        "longer_stream",
+        "longer_receive",
+    ] {
+        let machine = Machine::parse("l.toml", &list(key, [1, 1 << 30]))
+            .unwrap_or_else(|error| panic!("{key}: {error}"));
+        let host = &machine.host_models[0];
+        let sockets = host.nics[0].sockets.as_ref();
+        let times = match key {
+            "software/longer_packet" => &host.software.longer_packets,
+            "software/longer_packet_in_row" => &host.software.longer_packets_in_row,
+            "longer_send" => &sockets.unwrap().longer_sends,
+            "longer_stream" => &sockets.unwrap().longer_streams,
+            _ => &sockets.unwrap().longer_receives,
+        };
+        let read: Vec<(u64, u64)> = times.iter().map(|time| (time.bytes, time.more_ps)).collect();
+        assert_eq!(read, [(1, 1_000), (1 << 30, 0)], "{key}");
+        for lengths in [[7, 7], [8, 7], [0, 7], [7, (1 << 30) + 1]] {
+            assert!(Machine::parse("l.toml", &list(key, lengths)).is_err(), "{key} {lengths:?}");
+        }
+        let strange = list(key, [1, 2]).replacen("more_ns = 1,", "more_ns = 1, strange = 2,", 1).replacen(
+            "more_ns = 1 }",
+            "more_ns = 1, strange = 2 }",
+            1,
+        );
+        assert!(
+            Machine::parse("l.toml", &strange).is_err_and(|error| error.key.ends_with("strange")),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn pause_is_said_only_of_makes_that_can_send_it() {
+    let with = |dialect: &str, pause: &str| {
+        let text = shaped("kind = \"star\"\nswitches = 1")
+            .replace("ports = 48", &format!("ports = 48\ndialect = \"{dialect}\"\n{pause}"));
+        assert!(text.contains(dialect));
+        Machine::parse("p.toml", &text)
+            .map(|machine| machine.switch_models[0].pause)
+            .map_err(|error| error.problem.to_string())
+    };
+    for (dialect, usual) in [
+        ("arista-eos", true),
+        ("dell-os6", true),
+        ("linux-bridge", false),
+        ("cisco-ios", false),
+        ("sonic", false),
+    ] {
+        assert_eq!((with(dialect, ""), with(dialect, "pause = false")), (Ok(usual), Ok(false)), "{dialect}");
+    }
+    // A bridge in software may be on NICs that pause.
+    assert_eq!(
+        ["arista-eos", "dell-os6", "linux-bridge"].map(|dialect| with(dialect, "pause = true")),
+        [Ok(true), Ok(true), Ok(true)]
+    );
+    let refused = ["cisco-ios", "sonic"].map(|dialect| with(dialect, "pause = true").unwrap_err());
+    assert!(refused[0].contains("sends none") && refused[1].contains("no pause frames"), "{refused:?}");
+}
+
+#[test]
 fn a_subnet_that_does_not_begin_where_it_should_is_corrected() {
     let text = FULL.replace("first_vlan = 200", "vlan_subnet = \"10.1.2.3/20\"");
     let error = Machine::parse("s.toml", &text).unwrap_err();

@@ -135,3 +135,62 @@ fn racks(s: Section<'_>) -> Result<Racks> {
     s.finish()?;
     Ok(racks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "[switch_models.a]\nports = 8\nrate_gbps = 1\nprice = 2000\n[host_models.h]\n\
+        nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[[cable]]\nlength_m = 20\nprice = 4\n\
+        [[cable]]\nlength_m = 3\nprice = 9\n";
+
+    #[test]
+    fn cables_are_bought_by_their_length() {
+        let prices = Prices::parse("p.toml", LIST).unwrap();
+        assert_eq!((prices.currency.as_str(), prices.racks), ("$", ONE_ROW));
+        let bought = |needed_m| prices.cable(needed_m).map(|cable| (cable.length_m, cable.price));
+        assert_eq!(
+            [0.0, 3.0, 3.1, 20.0].map(bought),
+            [(3.0, 9.0), (3.0, 9.0), (20.0, 4.0), (20.0, 4.0)].map(Some)
+        );
+        assert_eq!(bought(20.1), None);
+        let racks = "[racks]\nhosts_per_rack = 8\nracks_per_row = 3\nrack_pitch_m = 1\nrow_pitch_m = 4\nin_rack_m = 0\n";
+        let prices = Prices::parse("p.toml", &format!("currency = \"EUR\"\n{LIST}{racks}")).unwrap();
+        let expected = Racks {
+            hosts_per_rack: 8,
+            racks_per_row: 3,
+            rack_pitch_m: 1.0,
+            row_pitch_m: 4.0,
+            in_rack_m: 0.0,
+        };
+        assert_eq!((prices.currency.as_str(), prices.racks), ("EUR", expected));
+    }
+
+    #[test]
+    fn what_a_price_list_lacks_is_named() {
+        let (switch, rest) = LIST.split_at(LIST.find("[host_models.h]").unwrap());
+        let (host, cables) = rest.split_at(rest.find("[[cable]]").unwrap());
+        let router = "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, \
+                      packet_max_bytes = 2048, packet_min_bytes = 32 }\n";
+        for (text, expected) in [
+            (rest.to_owned(), "there is no switch to buy"),
+            (LIST.replacen("price = 2000\n", "", 1), "a has no price"),
+            (LIST.replacen("price = 2000\n", &format!("price = 2000\n{router}"), 1), "a has a router"),
+            ([switch, cables].concat(), "there must be one model of hosts"),
+            (
+                [switch, host, &host.replace("models.h", "models.i"), cables].concat(),
+                "there must be one model of hosts",
+            ),
+            ([switch, host].concat(), "there is no cable to buy"),
+            (LIST.replace("length_m = 20", "length_m = 3"), "there are two prices for cables of 3 m"),
+            (LIST.replace("length_m = 20\n", ""), "has no `length_m`"),
+            (LIST.replace("price = 9\n", ""), "has no `price`"),
+            (format!("strange = 1\n{LIST}"), "strange"),
+            (format!("{LIST}strange = 1\n"), "strange"),
+            (format!("{LIST}[racks]\nstrange = 1\n"), "strange"),
+        ] {
+            let error = Prices::parse("p.toml", &text).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{expected}: {error}");
+        }
+    }
+}

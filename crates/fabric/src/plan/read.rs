@@ -181,8 +181,25 @@ mod tests {
         value.as_object_mut().unwrap().remove("choice");
         let plan = Plan::parse(&value.to_string()).unwrap();
         assert_eq!(plan.choice, two_switches_and_four_hosts().choice);
+        // Each host by its own port.
+        *value.pointer_mut("/switches/0/ports/1/membership/pvid").unwrap() = 102.into();
+        let plan = Plan::parse(&value.to_string()).unwrap();
+        assert_eq!(plan.choice, VlanChoice::BySource(vec![Some(0), Some(1), Some(1), Some(1)]));
         value["tagging"] = "host".into();
         assert_eq!(Plan::parse(&value.to_string()).unwrap_err(), PlanFileError::NoChoice);
+    }
+
+    #[test]
+    fn a_choice_by_pair_has_an_entry_for_every_two_switches() {
+        let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 3\n\
+             switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n[plan]\ntagging = \"host\"\n";
+        let plan = crate::vlan::plan(&crate::description::Machine::parse("m.toml", text).unwrap()).unwrap();
+        assert!(matches!(&plan.choice, VlanChoice::ByPair { switch_count: 3, vlans } if vlans.len() == 9));
+        let mut value = serde_json::to_value(&plan).unwrap();
+        assert_eq!(Plan::parse(&value.to_string()).unwrap().choice, plan.choice);
+        value.pointer_mut("/choice/by-pair/vlans").unwrap().as_array_mut().unwrap().pop();
+        assert!(Plan::parse(&value.to_string()).is_err());
     }
 
     #[test]

@@ -241,3 +241,46 @@ fn widths_and_extents_that_make_no_topology_are_named() {
     let error = ring(hosts).unwrap_err().to_string();
     assert_eq!(error, "ring: 65536 ports on a switch are more than the 65535 there can be");
 }
+
+#[test]
+fn port_names_say_where_their_links_lead() {
+    let letters = |names: &str, dimension: usize, up: bool| {
+        let axis = names.chars().nth(dimension).map_or_else(|| format!("d{dimension}"), String::from);
+        format!("{axis}{}", if up { '+' } else { '-' })
+    };
+    let seven = Topology::Mesh(Mesh { extents: vec![2; 7] });
+    for topology in every_kind().into_iter().chain([seven, Topology::Torus(Torus::new(&[3, 4]))]) {
+        let graph = graph(&topology);
+        let generator = topology.generator();
+        for (switch, port, far) in graph.switches().flat_map(|switch| {
+            graph.switch_neighbours(switch).map(move |(neighbour, far)| (switch, neighbour.port, far))
+        }) {
+            let (own, other) = (generator.coordinates(switch.0), generator.coordinates(far.0));
+            if own.is_empty() {
+                continue;
+            }
+            let differs = (0..own.len()).find(|&at| own[at] != other.get(at).copied().unwrap_or(own[at]));
+            let dimension = differs.unwrap_or(0);
+            // One further, or around the end.
+            let up = own[dimension] + 1 == other[dimension] || own[dimension] > other[dimension] + 1;
+            let expected = match &topology {
+                Topology::Mesh(_) => letters("xyzuvw", dimension, up),
+                // Between two there may be two links, and which of them is meant is the port's to say.
+                Topology::Torus(torus) if torus.extents[dimension] > 2 => letters("xyzuvw", dimension, up),
+                Topology::Tofu(_) => letters("xyzabc", dimension, up),
+                Topology::Ring(_) => if up { "next" } else { "previous" }.into(),
+                Topology::Complete(_) => format!("to{}", far.0),
+                Topology::HyperX(_) => format!("d{dimension}to{}", other[dimension]),
+                Topology::Dragonfly(_) if own[1] == other[1] => format!("local{}", other[0]),
+                Topology::Dragonfly(own) => format!("global{}", u32::from(port) + 1 - own.group_size),
+                Topology::Tree(tree) if far < switch => {
+                    assert_eq!(tree.parent(switch.0), far.0);
+                    "parent".into()
+                }
+                Topology::Tree(tree) => format!("child{}", far.0 - tree.arity * switch.0 - 1),
+                _ => continue,
+            };
+            assert_eq!(generator.port_name(switch.0, port), expected, "{topology:?} {switch:?} {far:?}");
+        }
+    }
+}

@@ -234,3 +234,50 @@ fn sorted<T: Ord>(mut pair: [T; 2]) -> [T; 2] {
     pair.sort();
     pair
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two switches with these cables between them.
+    fn joined(cables: &[(&str, &str)]) -> Machine {
+        let mut text = "name = \"m\"\n[switch_models.s]\nports = 24\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[hosts]\nmodel = \"h\"\nper_switch = 1\n"
+            .to_owned();
+        for name in ["a", "b"] {
+            text += &format!("[[switch]]\nname = \"{name}\"\nmodel = \"s\"\n");
+        }
+        for (from, to) in cables {
+            text += &format!("[[cable]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
+        }
+        Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn links_are_known_by_ports_and_moved_ones_by_their_switches() {
+        let before = joined(&[("a:21", "b:21"), ("a:22", "b:22"), ("a:23-24", "b:23-24")]);
+        let in_use = InUse::of(&crate::vlan::plan(&before).unwrap()).unwrap();
+        let now = |cables: &[(&str, &str)]| in_use.links_now(&joined(cables));
+        assert_eq!(
+            now(&[("a:21", "b:21"), ("a:22", "b:22"), ("a:23-24", "b:23-24")]),
+            [Some(0), Some(1), Some(2)]
+        );
+        // In another order, and from the other end.
+        assert_eq!(
+            now(&[("b:23-24", "a:23-24"), ("a:22", "b:22"), ("a:21", "b:21")]),
+            [Some(2), Some(1), Some(0)]
+        );
+        // Two have moved: each is another of those that are left, and none is the one that stayed.
+        assert_eq!(now(&[("a:11", "b:11"), ("a:12", "b:12"), ("a:22", "b:22")]), [Some(0), Some(2), Some(1)]);
+        // One of three is gone.
+        assert_eq!(now(&[("a:21", "b:21"), ("a:9-10", "b:9-10")]), [Some(0), Some(1), None]);
+    }
+
+    #[test]
+    fn plans_whose_hosts_tag_are_not_continued() {
+        let mut plan = crate::plan::two_switches_and_four_hosts();
+        assert!(InUse::of(&plan).is_ok());
+        plan.tagging = Tagging::Host;
+        assert_eq!(InUse::of(&plan).err(), Some(InUseError::HostTagging));
+    }
+}

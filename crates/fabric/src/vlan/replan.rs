@@ -90,3 +90,50 @@ fn degraded(
 fn differs(new: &SwitchPlan, old: &SwitchPlan) -> bool {
     new.ports.iter().zip(&old.ports).any(|(new, old)| new.membership != old.membership)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(switch_count: u32) -> Machine {
+        let text = format!(
+            "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\nkind = \"tree\"\narity = 1\n\
+             switches = {switch_count}\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n"
+        );
+        Machine::parse("m.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn every_part_but_an_only_switch_can_fail() {
+        assert_eq!(single_failures(&line(1)), []);
+        let both = [Failure::Link(LinkId(0)), Failure::Switch(SwitchId(0)), Failure::Switch(SwitchId(1))];
+        assert_eq!(single_failures(&line(2)), both);
+    }
+
+    #[test]
+    fn what_a_failure_takes_from_a_line_is_counted() {
+        let machine = line(4);
+        let whole = crate::vlan::plan(&machine).unwrap();
+        // Four hosts on each side of the middle link.
+        assert_eq!(whole.figures.link_load_max, 16);
+        let degraded = failures(&machine, &whole, &single_failures(&machine)).unwrap();
+        let told: Vec<(&str, usize, usize, f64)> = degraded
+            .iter()
+            .map(|one| (one.failure.as_str(), one.hosts_lost_count, one.changed_switch_count, one.load_ratio))
+            .collect();
+        // Both ends of a link change, and where the rest is cut off in two parts, all links of one of them; a
+        // switch that failed is not asked to change.
+        let expected = [
+            ("link s0 - s1", 2, 2, 0.5),
+            ("link s1 - s2", 4, 3, 0.25),
+            ("link s2 - s3", 2, 2, 0.5),
+            ("switch s0", 2, 1, 0.5),
+            ("switch s1", 4, 2, 0.25),
+            ("switch s2", 4, 2, 0.25),
+            ("switch s3", 2, 1, 0.5),
+        ];
+        assert_eq!(told, expected);
+        assert!(degraded.iter().all(|one| one.vlan_count == whole.vlans.len() && one.is_repaired));
+    }
+}

@@ -318,3 +318,41 @@ fn too_many_trees_and_makes_without_mstp_are_refused_by_name() {
     );
     assert!(deep.contains("45 links deep"), "{deep}");
 }
+
+#[test]
+fn as_many_trees_as_instances_and_depths_to_the_limit_are_taken() {
+    let (_, six) = planned("kind = \"complete\"\nswitches = 16", "");
+    assert_eq!(six.mstp.map(|mstp| mstp.instances.len()), Some(16));
+    let ring = |switch_count: u32| {
+        let (_, plan) =
+            planned(&format!("kind = \"ring\"\nswitches = {switch_count}"), "routing = \"spanning-tree\"");
+        plan.verdicts.checks.into_iter().find(|check| check.name == "mstp").expect("a check")
+    };
+    // A ring without one link is a line, and its root is in the middle. After a failure it may be at an end.
+    for (switch_count, depth, status) in [
+        (MSTP_DEPTH_MAX + 1, MSTP_DEPTH_MAX.div_ceil(2), Status::Holds),
+        (MSTP_DEPTH_MAX + 2, (MSTP_DEPTH_MAX + 1).div_ceil(2), Status::Warning),
+        (2 * MSTP_DEPTH_MAX + 1, MSTP_DEPTH_MAX, Status::Warning),
+    ] {
+        let check = ring(switch_count);
+        assert!(
+            check.detail.ends_with(&format!("at most {depth} links deep from their roots")),
+            "{}",
+            check.detail
+        );
+        assert_eq!((check.status, check.remedy.is_some()), (status, status == Status::Warning));
+    }
+}
+
+#[test]
+fn hosts_of_a_switch_that_failed_send_no_more() {
+    let (machine, whole) = planned("kind = \"ring\"\nswitches = 5", "");
+    let healed = plan_without(&machine, &[Failure::Switch(SwitchId(2))]).unwrap();
+    assert!(healed.is_repaired && !whole.is_repaired);
+    // Four switches in a line with two hosts each: 4 times 4 flows cross the middle.
+    assert_eq!(healed.figures.link_load_max, 16);
+    for vlan in &healed.vlans {
+        assert_eq!(vlan.tree.len(), 3);
+        assert!(vlan.tree.is_sorted());
+    }
+}
