@@ -130,6 +130,11 @@ impl Subnet {
         (offset + 1 < size).then(|| Ipv4Addr::from(u32::from(self.network).wrapping_add(offset as u32)))
     }
 
+    /// Whether an address is in it.
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        (self.network..=self.broadcast()).contains(&address)
+    }
+
     /// The broadcast address.
     pub fn broadcast(&self) -> Ipv4Addr {
         let host_bits = 32 - u32::from(self.prefix_bits).min(32);

@@ -1,7 +1,5 @@
 //! From a solution to a [`Plan`]: identifiers, memberships of ports and LAGs, addresses, checks.
 
-use std::net::Ipv4Addr;
-
 use crate::analysis::bisection::bisected;
 use crate::broadcast;
 use crate::description::{DescriptionError, Machine};
@@ -9,6 +7,7 @@ use crate::dialect::capabilities_of;
 use crate::graph::{HostId, LinkId, SwitchId};
 use crate::plan::*;
 
+use super::addresses::{Addresses, split};
 use super::balance::{least_flows, least_pressure};
 use super::choose::{Chosen, Judged};
 use super::evaluation::{Witness, channel_switches, cycle};
@@ -242,6 +241,11 @@ fn number_lags(plan: &mut Plan, machine: &Machine, in_use: Option<&InUse>) {
         end.lag = in_use.and_then(|in_use| in_use.lag(name(end.switch), &end.ports));
         used[end.switch.index()].extend(end.lag);
     }
+    // Hosts keep theirs, too.
+    for own in plan.hosts.iter().flat_map(|host| &host.attachments).filter(|own| own.ports.len() > 1) {
+        let kept = in_use.and_then(|in_use| in_use.lag(name(own.switch), &own.ports));
+        used[own.switch.index()].extend(kept);
+    }
     for end in all.into_iter().filter(|end| end.lag.is_none()) {
         let used = &mut used[end.switch.index()];
         let number = free_lag(used);
@@ -257,12 +261,7 @@ fn free_lag(used: &[u16]) -> u16 {
 
 /// Attachments with their addresses. A host has the same number in the subnet of every rail.
 pub(super) fn hosts(machine: &Machine, in_use: Option<&InUse>) -> Vec<HostPlan> {
-    let taken: Vec<(Ipv4Addr, u32)> = in_use.into_iter().flat_map(InUse::taken).collect();
-    let mut taken_numbers: VlanIndices = taken.iter().map(|&(_, number)| number).collect();
-    let mut taken_addresses: std::collections::BTreeSet<Ipv4Addr> =
-        taken.into_iter().map(|(a, _)| a).collect();
-    let rail_count = machine.hosts.iter().map(|host| host.attachments.len()).max().unwrap_or(1);
-    let rails = split(machine.options.host_subnet, rail_count as u64, machine.hosts.len() as u64);
+    let mut addresses = Addresses::new(machine, in_use);
     let mut number = 0;
     let mut plans = Vec::with_capacity(machine.hosts.len());
     for (index, host) in machine.hosts.iter().enumerate() {
@@ -270,24 +269,10 @@ pub(super) fn hosts(machine: &Machine, in_use: Option<&InUse>) -> Vec<HostPlan> 
         let mut attachments = Vec::with_capacity(host.attachments.len());
         for (rail, link) in host.attachments.iter().enumerate() {
             let [nics, ports] = &machine.link_ports[link.link.index()];
-            let subnet = rails.get(rail).copied().unwrap_or(machine.options.host_subnet);
             let names = interface_names(machine, id, nics);
             let name = machine.graph.name(id.into());
             let kept = in_use.and_then(|in_use| in_use.attachment(name, &names.0));
-            let (address, prefix_bits, address_number) = match kept {
-                Some(kept) => (kept.address, kept.prefix_bits, kept.address_number),
-                None => {
-                    // The same number in the subnet of every rail, unless it is taken.
-                    let free = |taken: &VlanIndices, from: u32| (from..).find(|n| !taken.contains(n));
-                    let address_number = free(&taken_numbers, number).unwrap_or(number);
-                    taken_numbers.insert(address_number);
-                    let mut addresses = (index as u32..).map_while(|n| subnet.host_address(n));
-                    let address = addresses.find(|address| !taken_addresses.contains(address));
-                    let address = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
-                    taken_addresses.insert(address);
-                    (address, subnet.prefix_bits, address_number)
-                }
-            };
+            let (address, prefix_bits, address_number) = addresses.deal((index as u32, rail), number, kept);
             let own_nics = machine.host_model(id).nics.iter();
             // A bridge inside the host has all its NICs as ports.
             let mtus = own_nics.filter(|nic| nics.is_empty() || names.1.contains(&nic.name));
@@ -344,23 +329,6 @@ fn vlan_subnets(machine: &Machine, vids: &[VlanId], attachment_count: u64) -> Ve
     vids.iter().enumerate().map(|(index, _)| in_turn.get(index).copied().unwrap_or(base)).collect()
 }
 
-/// Parts of a subnet, each with room for so many hosts; of 256 addresses at least, where they fit.
-/// Empty if they do not.
-pub(super) fn split(base: Subnet, part_count: u64, host_count: u64) -> Vec<Subnet> {
-    // Network and broadcast addresses are taken.
-    let needed_bits = 64 - (host_count + 1).leading_zeros();
-    let base_bits = 32 - u32::from(base.prefix_bits);
-    let fits = |bits: u32| bits <= base_bits && part_count <= 1 << (base_bits - bits);
-    let Some(bits) = [needed_bits.max(8), needed_bits.max(2)].into_iter().find(|&bits| fits(bits)) else {
-        return Vec::new();
-    };
-    let part = |index: u64| Subnet {
-        network: Ipv4Addr::from(u32::from(base.network) + ((index << bits) as u32)),
-        prefix_bits: (32 - bits) as u8,
-    };
-    (0..part_count).map(part).collect()
-}
-
 fn switches(machine: &Machine, network: &Network, plan: &Plan, in_use: Option<&InUse>) -> Vec<SwitchPlan> {
     let mut switches: Vec<SwitchPlan> = machine.graph.switches().map(|id| bare_switch(machine, id)).collect();
     let attachment_count: u64 = plan.hosts.iter().map(|host| host.attachments.len() as u64).sum();
@@ -394,6 +362,9 @@ fn switches(machine: &Machine, network: &Network, plan: &Plan, in_use: Option<&I
         }
     }
     let all = plan.vlan_set();
+    let kept_lag = |own: &Attachment| {
+        in_use.filter(|_| own.ports.len() > 1)?.lag(machine.graph.name(own.switch.into()), &own.ports)
+    };
     for host in &plan.hosts {
         for (index, attachment) in host.attachments.iter().enumerate() {
             let switch = &mut switches[attachment.switch.index()];
@@ -402,9 +373,11 @@ fn switches(machine: &Machine, network: &Network, plan: &Plan, in_use: Option<&I
                 if is_cut_off { Membership::default() } else { host_membership(plan, attachment, &all) };
             let role = PortRole::Host { host: host.id, attachment: index };
             let used: Vec<u16> = switch.lags.iter().map(|lag| lag.number).collect();
-            let kept = in_use.and_then(|in_use| in_use.lag(&switch.name, &attachment.ports));
-            let kept = kept.filter(|number| !used.contains(number));
-            let lag = (attachment.ports.len() > 1).then(|| kept.unwrap_or_else(|| free_lag(&used)));
+            let kept = kept_lag(attachment).filter(|number| !used.contains(number));
+            let others = plan.attachments().filter(|own| own.switch == attachment.switch);
+            let free =
+                || free_lag(&used.iter().copied().chain(others.filter_map(kept_lag)).collect::<Vec<_>>());
+            let lag = (attachment.ports.len() > 1).then(|| kept.unwrap_or_else(free));
             plug(switch, &attachment.ports, lag, role, membership, machine.options.lacp);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use super::assign::split;
+use super::addresses::split;
 use super::*;
 use crate::description::Machine;
 use crate::graph::{LinkId, SwitchId};

@@ -48,7 +48,7 @@ pub(super) struct KeptAttachment {
     /// Index into the VLANs.
     vlan: Option<u32>,
     pub(super) address: Ipv4Addr,
-    pub(super) prefix_bits: u8,
+    prefix_bits: u8,
     pub(super) address_number: u32,
 }
 
@@ -218,6 +218,12 @@ impl InUse {
         self.attachments.values().map(|kept| (kept.address, kept.address_number))
     }
 
+    /// Hosts that the subnets of their addresses have room for.
+    pub(super) fn hosts_max(&self) -> Option<u64> {
+        let bits = self.attachments.values().map(|kept| kept.prefix_bits.min(30)).min()?;
+        Some((1 << (32 - bits)) - 2)
+    }
+
     /// The number of the LAG with these ports.
     pub(super) fn lag(&self, switch: &str, ports: &[PortNumber]) -> Option<u16> {
         self.lags.get(&(switch.to_owned(), *ports.iter().min()?)).copied()
@@ -279,5 +285,121 @@ mod tests {
         assert!(InUse::of(&plan).is_ok());
         plan.tagging = Tagging::Host;
         assert_eq!(InUse::of(&plan).err(), Some(InUseError::HostTagging));
+    }
+
+    /// A machine of these hosts at one switch each, by name; `bonded` ones have two NICs.
+    fn hosts_at(names: &[(&str, &str)], cables: &[(&str, &str)], options: &str) -> Machine {
+        let mut text = String::from(
+            "name = \"m\"\n[switch_models.s]\nports = 2000\nrate_gbps = 1\n[host_models.one]\n\
+             nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[host_models.bond]\nnics_as = \"bond\"\nnic = [{ name = \"eth0\", \
+             rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]\n",
+        );
+        text += &format!("[plan]\n{options}\n");
+        for name in ["a", "b"] {
+            text += &format!("[[switch]]\nname = \"{name}\"\nmodel = \"s\"\n");
+        }
+        let mut port = 0;
+        for (name, place) in names {
+            let is_bond = name.starts_with("bond");
+            let model = if is_bond { "bond" } else { "one" };
+            text += &format!("[[host]]\nname = \"{name}\"\nmodel = \"{model}\"\n");
+            for nic in 0..1 + usize::from(is_bond) {
+                let (switch, first) = place.split_once(':').unwrap_or((place, ""));
+                port += 1;
+                let port = first.parse().map_or(port, |first: usize| first + nic);
+                text += &format!("[[cable]]\nfrom = \"{name}:eth{nic}\"\nto = \"{switch}:{port}\"\n");
+            }
+        }
+        for (from, to) in cables {
+            text += &format!("[[cable]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
+        }
+        Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// By switch and lowest port: the LAG's number.
+    fn lags(plan: &Plan) -> BTreeMap<(String, PortNumber), u16> {
+        let own = plan.switches.iter().flat_map(|switch| switch.lags.iter().map(move |lag| (switch, lag)));
+        own.map(|(switch, lag)| ((switch.name.clone(), lag.members[0]), lag.number)).collect()
+    }
+
+    #[test]
+    fn lags_in_use_keep_their_numbers_when_others_are_added() {
+        let link = ("a:1001-1002", "b:1001-1002");
+        let before = hosts_at(&[("bond0", "a:1"), ("bond1", "a:3"), ("h", "b:1")], &[link], "");
+        let plan = crate::vlan::plan(&before).unwrap();
+        let numbers = lags(&plan);
+        assert_eq!(numbers.values().copied().collect::<Vec<_>>(), [2, 3, 1, 1]);
+        let in_use = InUse::of(&plan).unwrap();
+        for (hosts, links) in [
+            // A second link, which is numbered before the hosts; a host before those that were there.
+            (
+                &[("bond0", "a:1"), ("bond1", "a:3"), ("h", "b:1")][..],
+                &[link, ("a:1003-1004", "b:1003-1004")][..],
+            ),
+            (&[("bond9", "a:7"), ("bond0", "a:1"), ("bond1", "a:3"), ("h", "b:1")], &[link]),
+            (&[("bond9", "a:7"), ("bond1", "a:3"), ("h", "b:1")], &[("a:1003-1004", "b:1003-1004"), link]),
+        ] {
+            let now = lags(&crate::vlan::plan_from(&hosts_at(hosts, links, ""), &in_use).unwrap());
+            for (lag, number) in &now {
+                assert_eq!(numbers.get(lag).unwrap_or(number), number, "{lag:?}: {now:?}");
+            }
+            let on_a: Vec<u16> =
+                now.iter().filter(|((name, _), _)| name == "a").map(|(_, number)| *number).collect();
+            let mut different = on_a.clone();
+            different.sort_unstable();
+            different.dedup();
+            assert_eq!(different.len(), on_a.len(), "{now:?}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_are_added_are_in_the_subnet_of_the_others() {
+        let plan_of = |names: &[String], in_use: Option<&InUse>| {
+            let names: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "a")).collect();
+            let machine = hosts_at(&names, &[("a:1999", "b:1999")], "");
+            match in_use {
+                None => crate::vlan::plan(&machine).unwrap(),
+                Some(in_use) => crate::vlan::plan_from(&machine, in_use).unwrap(),
+            }
+        };
+        let few: Vec<String> = (0..250).map(|host| format!("h{host}")).collect();
+        let before = plan_of(&few, None);
+        let many: Vec<String> = (0..300).map(|host| format!("h{host}")).collect();
+        let grown = plan_of(&many, Some(&InUse::of(&before).unwrap()));
+        let shrunk = plan_of(&few, Some(&InUse::of(&grown).unwrap()));
+        for (plan, prefix_bits) in [(&before, 24), (&grown, 23), (&shrunk, 23)] {
+            assert!(plan.attachments().all(|own| own.prefix_bits == prefix_bits));
+            for (own, first) in plan.attachments().zip(before.attachments()) {
+                assert_eq!(own.address, first.address, "it stays");
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_of_hosts_that_went_are_free_for_others() {
+        // Room for 14 hosts, of which 13 are there: one goes and another comes, again and again.
+        let mut names: Vec<String> = (0..13).map(|host| format!("h{host}")).collect();
+        let mut in_use: Option<InUse> = None;
+        for change in 0..40 {
+            let hosts: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "a")).collect();
+            let machine = hosts_at(
+                &hosts,
+                &[("a:1999", "b:1999")],
+                "host_subnet = \"10.9.0.0/28\"\nvlan_subnet = \"10.8.0.0/16\"",
+            );
+            let plan = match &in_use {
+                None => crate::vlan::plan(&machine).unwrap(),
+                Some(in_use) => crate::vlan::plan_from(&machine, in_use).unwrap(),
+            };
+            assert!(plan.verdicts.are_good(), "change {change}: {:?}", plan.verdicts.checks);
+            let mut addresses: Vec<Ipv4Addr> = plan.attachments().map(|own| own.address).collect();
+            addresses.sort_unstable();
+            addresses.dedup();
+            assert_eq!(addresses.len(), 13, "change {change}");
+            assert!(plan.attachments().all(|own| own.address_number < 15), "change {change}");
+            in_use = Some(InUse::of(&plan).unwrap());
+            names.remove(0);
+            names.push(format!("new{change}"));
+        }
     }
 }

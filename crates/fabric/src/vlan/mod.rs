@@ -33,6 +33,7 @@
 //! dependencies of all
 //! VLANs are taken together, and a cycle is shown with a route for each of its steps.
 
+mod addresses;
 mod assign;
 #[cfg(test)]
 mod assign_tests;
