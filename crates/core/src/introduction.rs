@@ -255,7 +255,6 @@ impl Introduction {
         if !matches!(self.stage, Stage::Failed(_)) {
             self.stage = Stage::Failed(failure);
         }
-        self.received.clear();
     }
 
     fn say(&mut self, kind: u8, body: &[u8]) {

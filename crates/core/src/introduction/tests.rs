@@ -150,6 +150,38 @@ fn bytes_behind_the_last_message_change_nothing() {
     last.extend([1, 0, 0, 0, READY]);
     one.handle_bytes(&last);
     assert_eq!((one.stage(), other.stage()), (Stage::Made, Stage::Made));
+    one.handle_bytes(&[1, 0, 0, 0, READY]);
+    assert_eq!(one.stage(), Stage::Made);
+}
+
+#[test]
+fn what_is_at_its_limit_is_taken_and_no_more() {
+    let of = |change: &dyn Fn(&mut Table)| {
+        let mut table = table(0, 3);
+        change(&mut table);
+        Table::parse(&table.emit()) == Some(table)
+    };
+    assert!(of(&|table| table.members[1].process = ProcessId(i32::MAX as u32)));
+    assert!(!of(&|table| table.members[1].process = ProcessId(1 << 31)));
+    assert!(of(&|table| table.members[2].card = vec![7; CARD_BYTES_MAX]));
+    assert!(!of(&|table| table.members[2].card = vec![7; CARD_BYTES_MAX + 1]));
+    assert!(of(&|table| table.members.iter_mut().for_each(|member| member.card.clear())));
+    assert!(of(&|table| table.leader = 2) && !of(&|table| table.leader = 3));
+    // As many members as there are bytes for, and not one more.
+    let mut bytes = table(0, 3).emit();
+    let count = TOKEN_BYTES + 4;
+    bytes[count] = 4;
+    assert_eq!(Table::parse(&bytes), None);
+    bytes[count..count + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(Table::parse(&bytes), None);
+    // The length of a message comes first.
+    for (length, is_waited_for) in
+        [(TABLE_BYTES_MAX, true), (TABLE_BYTES_MAX + 1, false), (1, true), (0, false)]
+    {
+        let mut one = Introduction::new(&table(0, 1));
+        one.handle_bytes(&(length as u32).to_le_bytes());
+        assert_eq!(one.stage() == Stage::Telling, is_waited_for, "{length}");
+    }
 }
 
 proptest! {

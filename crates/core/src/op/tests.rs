@@ -242,6 +242,57 @@ fn complex_products_multiply_as_complex_numbers() {
     assert_eq!(sum, bytes_of(&[4.0, 1.0, 4.5, -2.75], f64::to_ne_bytes));
 }
 
+/// A float of a format in its memory, for values that all formats have.
+fn float_bytes(number: Number, value: f64) -> Vec<u8> {
+    let bits = value.to_bits();
+    match number {
+        Number::Half => {
+            (0..=u16::MAX).find(|&half| half_value(half) == value).unwrap().to_le_bytes().to_vec()
+        }
+        Number::Single => (value as f32).to_le_bytes().to_vec(),
+        Number::Double => bits.to_le_bytes().to_vec(),
+        Number::LongDouble => x87_bytes(value).to_vec(),
+        Number::Quad if value == 0.0 => vec![0; 16],
+        Number::Quad => {
+            let exponent = u128::from(bits >> 52 & 0x7ff) + 16383 - 1023;
+            let fraction = u128::from(bits & ((1 << 52) - 1)) << 60;
+            (u128::from(bits >> 63) << 127 | exponent << 112 | fraction).to_le_bytes().to_vec()
+        }
+        other => panic!("{other:?} is no float"),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn complex_numbers_of_all_floats_are_multiplied_and_added() {
+    let mut count = 0;
+    for &datatype in Predefined::ALL {
+        let Element::Complex(part) = datatype.element() else { continue };
+        let bytes = |values: [f64; 2]| values.map(|value| float_bytes(part, value)).concat();
+        for (operation, expected) in [(Operation::Prod, [5.0, 5.0]), (Operation::Sum, [4.0, 1.0])] {
+            // (1+2i)(3-i) = 3-(-2) + (-1+6)i
+            let got = apply_unaligned(operation, datatype, &bytes([1.0, 2.0]), &bytes([3.0, -1.0]));
+            let (got, expected) = (got.chunks(got.len() / 2), bytes(expected));
+            for (got, expected) in got.zip(expected.chunks(expected.len() / 2)) {
+                let meant = if part == Number::LongDouble { 10 } else { got.len() };
+                assert_eq!(got[..meant], expected[..meant], "{operation:?} of {datatype:?}");
+            }
+        }
+        count += 1;
+    }
+    assert!(count >= 5, "{count}");
+}
+
+#[test]
+fn replace_takes_the_new_and_no_op_keeps_the_old() {
+    for &datatype in Predefined::ALL {
+        let len = datatype.extent_bytes();
+        let (new, old): (Vec<u8>, Vec<u8>) = (0..len as u8).map(|at| (at, 0xF0 - at)).unzip();
+        assert_eq!(apply_unaligned(Operation::Replace, datatype, &new, &old), new, "{datatype:?}");
+        assert_eq!(apply_unaligned(Operation::NoOp, datatype, &new, &old), old, "{datatype:?}");
+    }
+}
+
 /// A pair with garbage in its padding.
 fn double_int(value: f64, index: i32) -> Vec<u8> {
     let mut bytes = vec![0x55; 16];
