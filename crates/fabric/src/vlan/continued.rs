@@ -21,7 +21,7 @@ use super::solution::Choice;
 /// VLANs and addresses, numbers of LAGs. VLANs that lost a link are joined again, hosts of new switches take
 /// the VLAN that is best for them. A new plan replaces the repaired one if that can deadlock, is busier than
 /// a new one by more than half, or if the machine has more switches than can be repaired; see
-/// [`Plan::is_repaired`].
+/// [`Plan::is_repaired`]. Addresses and numbers of LAGs stay then, too.
 ///
 /// # Errors
 /// As [`super::plan`].
@@ -40,7 +40,7 @@ pub fn plan_from(machine: &Machine, in_use: &InUse) -> Result<Plan, DescriptionE
         is_safe(judged) && (!is_safe(&anew.best) || judged.evaluation.pressure(&network) <= limit)
     }) {
         Some(best) => assign(machine, &network, &Chosen { best, alternative: None }, &[], Some(in_use)),
-        None => assign(machine, &network, &anew, &[], None),
+        None => assign(machine, &network, &anew, &[], Some(in_use)),
     }
 }
 
@@ -100,7 +100,7 @@ pub fn repaired_from(
             let is_better = |best: &Judged| !is_safe(&anew.best) || pressure(best) <= pressure(&anew.best);
             match repaired.filter(is_better) {
                 Some(best) => kept(best),
-                None => assign(machine, &network, &anew, failures, None),
+                None => assign(machine, &network, &anew, failures, Some(in_use)),
             }
         }
     }

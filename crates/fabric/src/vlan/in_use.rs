@@ -287,12 +287,13 @@ mod tests {
         assert_eq!(InUse::of(&plan).err(), Some(InUseError::HostTagging));
     }
 
-    /// A machine of these hosts at one switch each, by name; `bonded` ones have two NICs.
+    /// A machine of these hosts at one switch each; those called `bond` or `rails` have two NICs.
     fn hosts_at(names: &[(&str, &str)], cables: &[(&str, &str)], options: &str) -> Machine {
         let mut text = String::from(
             "name = \"m\"\n[switch_models.s]\nports = 2000\nrate_gbps = 1\n[host_models.one]\n\
              nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[host_models.bond]\nnics_as = \"bond\"\nnic = [{ name = \"eth0\", \
-             rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]\n",
+             rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]\n[host_models.rails]\nnics_as = \"rails\"\nnic = \
+             [{ name = \"eth0\", rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]\n",
         );
         text += &format!("[plan]\n{options}\n");
         for name in ["a", "b"] {
@@ -300,10 +301,9 @@ mod tests {
         }
         let mut port = 0;
         for (name, place) in names {
-            let is_bond = name.starts_with("bond");
-            let model = if is_bond { "bond" } else { "one" };
+            let model = ["bond", "rails"].into_iter().find(|model| name.starts_with(model)).unwrap_or("one");
             text += &format!("[[host]]\nname = \"{name}\"\nmodel = \"{model}\"\n");
-            for nic in 0..1 + usize::from(is_bond) {
+            for nic in 0..1 + usize::from(model != "one") {
                 let (switch, first) = place.split_once(':').unwrap_or((place, ""));
                 port += 1;
                 let port = first.parse().map_or(port, |first: usize| first + nic);
@@ -401,5 +401,85 @@ mod tests {
             names.remove(0);
             names.push(format!("new{change}"));
         }
+    }
+
+    /// What holds of every plan.
+    fn is_sound(plan: &Plan, about: &str) {
+        assert!(plan.verdicts.are_good(), "{about}: {:?}", plan.verdicts.checks);
+        assert_eq!(plan.check_invariants(), Vec::<String>::new(), "{about}");
+        let mut seen = BTreeMap::new();
+        for own in plan.attachments() {
+            assert_eq!(seen.insert(own.address, own.number), None, "{about}");
+            assert_eq!(own.prefix_bits, 24, "{about}");
+        }
+        let mut numbers: Vec<u32> = plan.attachments().map(|own| own.address_number).collect();
+        numbers.sort_unstable();
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{about}: {numbers:?}");
+        for switch in &plan.switches {
+            assert!(switch.lags.windows(2).all(|pair| pair[0].number < pair[1].number), "{about}");
+        }
+    }
+
+    /// LAGs have their numbers, hosts' interfaces their addresses, and where routes stay their VLANs.
+    fn is_kept(before: &Plan, plan: &Plan, about: &str) {
+        let (then, now) = (lags(before), lags(plan));
+        let is_same = |(lag, number): (_, &u16)| then.get(lag).is_none_or(|was| was == number);
+        assert!(now.iter().all(is_same), "{about}: {then:?} {now:?}");
+        let of = |of: &Plan, host: &HostPlan| -> Vec<_> {
+            let own = host.attachments.iter().map(|own| {
+                let vlan = of.choice.vlan_index(own, own).filter(|_| plan.is_repaired);
+                (own.interface.clone(), own.address, own.address_number, vlan.map(|vlan| of.vlans[vlan].vid))
+            });
+            own.collect()
+        };
+        for host in &plan.hosts {
+            if let Some(was) = before.hosts.iter().find(|was| was.name == host.name) {
+                assert_eq!(of(before, was), of(plan, host), "{about}: {}", host.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_stays_keeps_all_it_had_through_many_changes() {
+        let (mut random, mut continued_count) = (ayatori_random::Random::new(7), 0);
+        for case in 0..12 {
+            let [mut hosts, mut links] = [(); 2].map(|()| Vec::<(String, String)>::new());
+            let mut free = 1;
+            let mut before: Option<Plan> = None;
+            for change in 0..25 {
+                // Hosts of all kinds and cables of one or two come anywhere in the lists, and go.
+                if hosts.len() < 3 || random.one_in(2) {
+                    let kind = ["h", "bond", "rails"][random.index(3)];
+                    let place = format!("{}:{free}", ["a", "b"][random.index(2)]);
+                    hosts.insert(random.index(hosts.len() + 1), (format!("{kind}{change}"), place));
+                    free += 2;
+                } else {
+                    hosts.remove(random.index(hosts.len()));
+                }
+                if links.is_empty() || random.one_in(3) {
+                    let last = if random.one_in(2) { format!("-{}", free + 1) } else { String::new() };
+                    let [a, b] = ["a", "b"].map(|name| format!("{name}:{free}{last}"));
+                    links.insert(random.index(links.len() + 1), (a, b));
+                    free += 2;
+                } else if links.len() > 1 && random.one_in(3) {
+                    links.remove(random.index(links.len()));
+                }
+                let [hosts, links] = [&hosts, &links]
+                    .map(|list| list.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect::<Vec<_>>());
+                let machine = hosts_at(&hosts, &links, "");
+                let about = format!("case {case}, change {change}");
+                let plan = match &before {
+                    None => crate::vlan::plan(&machine).unwrap(),
+                    Some(before) => crate::vlan::plan_from(&machine, &InUse::of(before).unwrap()).unwrap(),
+                };
+                is_sound(&plan, &about);
+                if let Some(before) = &before {
+                    is_kept(before, &plan, &about);
+                }
+                continued_count += u32::from(plan.is_repaired);
+                before = Some(plan);
+            }
+        }
+        assert!(continued_count > 200, "{continued_count}");
     }
 }
