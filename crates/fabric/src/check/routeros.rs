@@ -38,6 +38,7 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
             ("/interface bridge", "remove") => {
                 ports.clear();
                 vlans.clear();
+                filters = false;
             }
             ("/interface bridge", "add" | "set") => bridge(&mut observed, settings, &mut filters)?,
             ("/interface bridge port", "remove") => {
@@ -237,5 +238,23 @@ mod tests {
         }
         assert_eq!(seconds("00:05:00"), Some(300));
         assert_eq!(seconds("soon"), None);
+    }
+
+    #[test]
+    fn a_bridge_filters_only_when_it_is_told_to() {
+        let is_off = |lines: &str| {
+            let text = format!("/interface bridge\n{lines}");
+            let faults = read(&text).unwrap().faults;
+            assert!(faults.len() < 2, "{faults:?}");
+            !faults.is_empty()
+        };
+        // What is printed leaves out what is usual, and not to filter is.
+        assert!(is_off("add name=one protocol-mode=none\n"));
+        assert!(!is_off("add name=one vlan-filtering=yes\n"));
+        assert!(is_off("add name=one vlan-filtering=yes\nset one vlan-filtering=no\n"));
+        assert!(!is_off("add name=one vlan-filtering=yes\nset one ageing-time=5m\n"));
+        assert!(is_off("add name=one vlan-filtering=yes\nremove [find name=one]\nadd name=one\n"));
+        assert!(!is_off("add name=\"bridge of the rack\" vlan-filtering=yes\n"));
+        assert!(is_off("add name=\"bridge vlan-filtering=yes\"\n"));
     }
 }
