@@ -93,7 +93,8 @@ pub(super) fn healed(
     plan
 }
 
-/// One identifier a VLAN, upwards from the first.
+/// One identifier a VLAN: those in use, or upwards from the first, also where routes made anew need more than
+/// there are behind those in use.
 fn identifiers(
     machine: &Machine,
     chosen: &Chosen,
@@ -101,10 +102,11 @@ fn identifiers(
 ) -> Result<Vec<VlanId>, DescriptionError> {
     let count = chosen.best.solution.trees.len();
     let first = usize::from(machine.options.first_vlan.get());
-    let vids: Option<Vec<VlanId>> = match in_use {
-        Some(in_use) => in_use.identifiers(count),
-        None => (first..first + count).map(|vid| u16::try_from(vid).ok().and_then(VlanId::new)).collect(),
-    };
+    let in_use_ones = in_use.and_then(|in_use| in_use.identifiers(count));
+    let from_first =
+        || (first..first + count).map(|vid| u16::try_from(vid).ok().and_then(VlanId::new)).collect();
+    let is_continued = in_use.is_some() && chosen.best.solution.is_repaired;
+    let vids: Option<Vec<VlanId>> = if is_continued { in_use_ones } else { in_use_ones.or_else(from_first) };
     vids.ok_or_else(|| {
         let problem = format!("{count} VLANs from {first} on go beyond {}, the last there is", VlanId::MAX);
         machine.error("plan.first_vlan", problem, fewer_vlans(machine, chosen))

@@ -280,6 +280,22 @@ mod tests {
     }
 
     #[test]
+    fn new_routes_that_need_more_vlans_than_are_left_begin_anew() {
+        // Behind VLAN 4094 there is none; more cables make routes on more VLANs worth it.
+        let in_use = |first_vlan: &str, links: &[(&str, &str)]| {
+            let machine = hosts_at(&[("h0", "a"), ("h1", "a"), ("h2", "b"), ("h3", "b")], links, first_vlan);
+            (InUse::of(&crate::vlan::plan(&machine).unwrap()).unwrap(), machine)
+        };
+        let one = [("a:100", "b:100")];
+        let (old, _) = in_use("first_vlan = 4094", &one);
+        let (_, machine) = in_use("first_vlan = 300", &[one[0], ("a:101", "b:101"), ("a:102", "b:102")]);
+        let plan = crate::vlan::plan_from(&machine, &old).unwrap();
+        let vids: Vec<u16> = plan.vlans.iter().map(|vlan| vlan.vid.get()).collect();
+        assert!(!plan.is_repaired && vids.len() > 1, "{vids:?}");
+        assert!(vids.iter().copied().eq(300..300 + vids.len() as u16), "{vids:?}");
+    }
+
+    #[test]
     fn plans_whose_hosts_tag_are_not_continued() {
         let mut plan = crate::plan::two_switches_and_four_hosts();
         assert!(InUse::of(&plan).is_ok());
