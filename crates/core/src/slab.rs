@@ -153,5 +153,8 @@ mod tests {
         let second = slab.insert(2);
         assert_eq!((second.index, slab.get(first), slab.get(second)), (first.index, None, Some(&2)));
         assert_eq!((slab.len(), slab.is_empty()), (1, false));
+        // An id of before takes nothing away.
+        assert_eq!((slab.remove(first), slab.len()), (None, 1));
+        assert_eq!((slab.remove(second), slab.remove(second), slab.is_empty()), (Some(2), None, true));
     }
 }

@@ -171,6 +171,29 @@ mod tests {
     use crate::layout::Region;
     use proptest::prelude::*;
 
+    #[test]
+    fn bytes_behind_a_layout_and_deep_nests_are_refused() {
+        let mut bytes = Vec::new();
+        Layout::bytes(5).emit(1, &mut bytes).unwrap();
+        assert_eq!(Layout::parse(&bytes).map(|layout| layout.size()), Ok(5));
+        bytes.push(0);
+        assert_eq!(Layout::parse(&bytes).map(drop), Err(MALFORMED));
+        // Each level once again the one inside: what a peer sends must not use up the stack.
+        let nested = |levels: usize| {
+            let mut bytes = 0_u64.to_le_bytes().to_vec();
+            for _ in 0..levels {
+                bytes.push(1);
+                put(&mut bytes, 1);
+                put(&mut bytes, 5);
+            }
+            bytes.push(0);
+            put(&mut bytes, 5);
+            Layout::parse(&bytes).map(|layout| layout.size())
+        };
+        assert_eq!(nested(DEPTH_MAX as usize), Ok(5));
+        assert_eq!(nested(DEPTH_MAX as usize + 1), Err(MALFORMED));
+    }
+
     fn layouts() -> impl Strategy<Value = Layout> {
         let leaf = (1_usize..9).prop_map(Layout::bytes);
         leaf.prop_recursive(3, 24, 4, |inner| {

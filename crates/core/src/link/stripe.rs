@@ -456,4 +456,14 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn one_rail_has_all_and_rails_without_a_rate_nothing() {
+        for policy in [Policy::Even, Policy::Weighted, Policy::Adaptive] {
+            assert!(explain(policy, &[view(0, 2000)], 1, &["eth0"]).contains("eth0 100 %"), "{policy:?}");
+            let idle = View { said_bytes_per_s: 0, bytes_per_s: 0, ..view(0, 1) };
+            let percent = if policy == Policy::Even { "50 %" } else { "0 %" };
+            assert!(explain(policy, &[idle, idle], 1, &["eth0"]).contains(percent), "{policy:?}");
+        }
+    }
 }
