@@ -157,5 +157,10 @@ mod tests {
         native[..10].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0xc0, 0xff, 0x3f]);
         let external = encoded(Predefined::LongDouble, &native);
         assert_eq!(external[..4], [0x3f, 0xff, 0x80, 0]);
+        // What is in the padding does not matter.
+        native[10..].fill(0xAA);
+        let mut same = Vec::new();
+        encode(Predefined::LongDouble, &native, &mut same);
+        assert_eq!(same, external);
     }
 }
