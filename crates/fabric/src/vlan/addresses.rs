@@ -12,14 +12,33 @@ use super::in_use::{InUse, KeptAttachment};
 pub(super) struct Addresses {
     /// By rail.
     subnets: Vec<Subnet>,
-    taken: BTreeSet<Ipv4Addr>,
+    taken: Taken<Ipv4Addr>,
     /// Numbers in the VLANs' subnets.
-    taken_numbers: BTreeSet<u32>,
+    numbers: Taken<u32>,
+}
+
+/// What interfaces have, and what those have had that are gone: they may come back, so it is dealt last.
+struct Taken<T> {
+    now: BTreeSet<T>,
+    before: BTreeSet<T>,
+}
+
+impl<T: Ord + Copy> Taken<T> {
+    /// The first of them that nothing has.
+    fn first_free(&self, all: impl Iterator<Item = T> + Clone) -> Option<T> {
+        let is_free = |one: &T| !self.now.contains(one) && !self.before.contains(one);
+        all.clone().find(is_free).or_else(|| all.into_iter().find(|one| !self.now.contains(one)))
+    }
 }
 
 impl Addresses {
-    /// Nothing is dealt yet. The plan in use has its own, also of hosts that are gone: they may come back.
-    pub(super) fn new(machine: &Machine, in_use: Option<&InUse>) -> Addresses {
+    /// Nothing is dealt yet. `kept`: the rails of the interfaces that are in the plan in use, and what they
+    /// have there.
+    pub(super) fn new(
+        machine: &Machine,
+        in_use: Option<&InUse>,
+        kept: &[(usize, &KeptAttachment)],
+    ) -> Addresses {
         let rail_count = machine.hosts.iter().map(|host| host.attachments.len()).max().unwrap_or(1);
         let whole = machine.options.host_subnet;
         let host_count = machine.hosts.len() as u64;
@@ -30,10 +49,19 @@ impl Addresses {
         // All hosts have prefixes of one length. It does not become longer: hosts would have to be moved.
         let in_use_count = in_use.and_then(InUse::hosts_max).unwrap_or(0);
         let subnets = for_hosts(host_count.max(in_use_count)).or_else(|| for_hosts(host_count));
+        let subnets = subnets.unwrap_or_else(|| vec![whole; rail_count]);
+        let stays = |(rail, kept): &&(usize, &KeptAttachment)| subnets[*rail].contains(kept.address);
+        let (addresses, numbers) = in_use.into_iter().flat_map(InUse::taken).unzip();
         Addresses {
-            subnets: subnets.unwrap_or_else(|| vec![whole; rail_count]),
-            taken: in_use.into_iter().flat_map(InUse::taken).map(|(address, _)| address).collect(),
-            taken_numbers: in_use.into_iter().flat_map(InUse::taken).map(|(_, number)| number).collect(),
+            taken: Taken {
+                now: kept.iter().filter(stays).map(|(_, kept)| kept.address).collect(),
+                before: addresses,
+            },
+            numbers: Taken {
+                now: kept.iter().map(|(_, kept)| kept.address_number).collect(),
+                before: numbers,
+            },
+            subnets,
         }
     }
 
@@ -47,19 +75,18 @@ impl Addresses {
         kept: Option<&KeptAttachment>,
     ) -> (Ipv4Addr, u8, u32) {
         let subnet = self.subnets[rail];
-        let first_free = |first: u32, taken: &BTreeSet<u32>| {
-            [first].into_iter().chain(0..).find(|number| !taken.contains(number)).unwrap_or(first)
-        };
-        let address_number =
-            kept.map_or_else(|| first_free(number, &self.taken_numbers), |kept| kept.address_number);
-        self.taken_numbers.insert(address_number);
+        let address_number = kept.map_or_else(
+            || self.numbers.first_free([number].into_iter().chain(0..)).unwrap_or(number),
+            |kept| kept.address_number,
+        );
+        self.numbers.now.insert(address_number);
         let address = kept.map(|kept| kept.address).filter(|&address| subnet.contains(address));
         let address = address.unwrap_or_else(|| {
             let all = (0..).map_while(|number| subnet.host_address(number));
-            let mut all = subnet.host_address(host).into_iter().chain(all);
-            all.find(|address| !self.taken.contains(address)).unwrap_or(Ipv4Addr::UNSPECIFIED)
+            let all = subnet.host_address(host).into_iter().chain(all);
+            self.taken.first_free(all).unwrap_or(Ipv4Addr::UNSPECIFIED)
         });
-        self.taken.insert(address);
+        self.taken.now.insert(address);
         (address, subnet.prefix_bits, address_number)
     }
 }

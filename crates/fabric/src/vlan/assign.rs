@@ -263,7 +263,15 @@ fn free_lag(used: &[u16]) -> u16 {
 
 /// Attachments with their addresses. A host has the same number in the subnet of every rail.
 pub(super) fn hosts(machine: &Machine, in_use: Option<&InUse>) -> Vec<HostPlan> {
-    let mut addresses = Addresses::new(machine, in_use);
+    let kept_of = |host: HostId, link: LinkId| {
+        let (interface, _) = interface_names(machine, host, &machine.link_ports[link.index()][0]);
+        in_use.and_then(|in_use| in_use.attachment(machine.graph.name(host.into()), &interface))
+    };
+    let all = machine.hosts.iter().enumerate().flat_map(|(index, host)| {
+        let links = host.attachments.iter().enumerate();
+        links.filter_map(move |(rail, link)| Some((rail, kept_of(HostId(index as u32), link.link)?)))
+    });
+    let mut addresses = Addresses::new(machine, in_use, &all.collect::<Vec<_>>());
     let mut number = 0;
     let mut plans = Vec::with_capacity(machine.hosts.len());
     for (index, host) in machine.hosts.iter().enumerate() {
@@ -272,8 +280,7 @@ pub(super) fn hosts(machine: &Machine, in_use: Option<&InUse>) -> Vec<HostPlan> 
         for (rail, link) in host.attachments.iter().enumerate() {
             let [nics, ports] = &machine.link_ports[link.link.index()];
             let names = interface_names(machine, id, nics);
-            let name = machine.graph.name(id.into());
-            let kept = in_use.and_then(|in_use| in_use.attachment(name, &names.0));
+            let kept = kept_of(id, link.link);
             let (address, prefix_bits, address_number) = addresses.deal((index as u32, rail), number, kept);
             let own_nics = machine.host_model(id).nics.iter();
             // A bridge inside the host has all its NICs as ports.

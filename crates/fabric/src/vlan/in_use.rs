@@ -392,9 +392,40 @@ mod tests {
     }
 
     #[test]
+    fn subnets_of_rails_grow_together() {
+        let plan_of = |count: usize, in_use: Option<&Plan>| {
+            let names: Vec<String> = (0..count).map(|host| format!("rails{host}")).collect();
+            let names: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "a")).collect();
+            let machine = hosts_at(&names, &[("a:1999", "b:1999")], "");
+            match in_use {
+                None => crate::vlan::plan(&machine).unwrap(),
+                Some(plan) => crate::vlan::plan_from(&machine, &InUse::of(plan).unwrap()).unwrap(),
+            }
+        };
+        let before = plan_of(250, None);
+        let grown = plan_of(300, Some(&before));
+        let shrunk = plan_of(250, Some(&grown));
+        for (plan, prefix_bits) in [(&before, 24), (&grown, 23), (&shrunk, 23)] {
+            let mut seen = BTreeMap::new();
+            for own in plan.attachments() {
+                // 172.16.0.0/24 and 172.16.1.0/24; 172.16.0.0/23 and 172.16.2.0/23.
+                let network = u32::from(own.address) >> (32 - prefix_bits);
+                assert_eq!(
+                    network,
+                    u32::from(Ipv4Addr::new(172, 16, 0, 0)) >> (32 - prefix_bits) | u32::from(own.rail)
+                );
+                assert_eq!(u32::from(own.prefix_bits), prefix_bits);
+                assert_eq!(seen.insert(own.address, own.number), None);
+            }
+        }
+        let first = |plan: &Plan| plan.attachments().take(500).map(|own| own.address).collect::<Vec<_>>();
+        assert_eq!(first(&grown), first(&shrunk), "they stay");
+    }
+
+    #[test]
     fn addresses_of_hosts_that_went_are_free_for_others() {
-        // Room for 14 hosts, of which 13 are there: one goes and another comes, again and again.
-        let mut names: Vec<String> = (0..13).map(|host| format!("h{host}")).collect();
+        // Room for 14 hosts, and as many are there: one goes and another comes, again and again.
+        let mut names: Vec<String> = (0..14).map(|host| format!("h{host}")).collect();
         let mut in_use: Option<InUse> = None;
         for change in 0..40 {
             let hosts: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "a")).collect();
@@ -411,8 +442,8 @@ mod tests {
             let mut addresses: Vec<Ipv4Addr> = plan.attachments().map(|own| own.address).collect();
             addresses.sort_unstable();
             addresses.dedup();
-            assert_eq!(addresses.len(), 13, "change {change}");
-            assert!(plan.attachments().all(|own| own.address_number < 15), "change {change}");
+            assert_eq!(addresses.len(), 14, "change {change}");
+            assert!(plan.attachments().all(|own| own.address_number < 16), "change {change}");
             in_use = Some(InUse::of(&plan).unwrap());
             names.remove(0);
             names.push(format!("new{change}"));
