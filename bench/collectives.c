@@ -1,10 +1,11 @@
 /* Collectives at any number of ranks: µs per call, the slowest rank's time.
  *
- * Rooted operations (broadcast, reduce, gather, scatter) are timed together with a barrier: without one, a loop of
- * them is a pipeline and shows throughput. Their names end in `+barrier`.
+ * Rooted operations (broadcast, reduce, gather, scatter) are timed together with a barrier: without one, a loop
+ * of them is a pipeline and shows throughput. Their names end in `+barrier`.
  *
- * Only if they are named: `ibarrier`, a barrier that is a schedule of messages; `turns`, a barrier among the ranks
- * of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART) and each has several.
+ * Only if they are named: `ibarrier`, a barrier that is a schedule of messages; `turns`, a barrier among the
+ * ranks of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART) and each has
+ * several.
  *
  * Usage: collectives [NAME …]; with names, only those (without the suffix). */
 #include "bench.h"
@@ -35,8 +36,8 @@ static void turns(void *context, int repetitions)
     for (int i = 0; i < repetitions; i++) MPI_Barrier(beside);
 }
 
-/* Seconds: the mean of all CPUs, for none waits for another. Making a communicator wakes the library's thread,
- * which looks seldom again when calls have kept coming for some time. */
+/* Seconds: the mean of all CPUs, for none waits for another. Making a communicator wakes the library's
+ * thread, which looks seldom again when calls have kept coming for some time. */
 static double turns_measured(void)
 {
     double samples[BENCH_SAMPLES], seconds = 0;
@@ -135,7 +136,8 @@ static const struct operation {
 /* Ranks of each CPU; 0: not all have as many, or each has one. */
 static int ranks_of_cpu(void)
 {
-    return bench_size > bench_cpu_count && bench_size % bench_cpu_count == 0 ? bench_size / bench_cpu_count : 0;
+    int is_dealt = bench_size > bench_cpu_count && bench_size % bench_cpu_count == 0;
+    return is_dealt ? bench_size / bench_cpu_count : 0;
 }
 
 static int wanted(const char *name, int argc, char **argv)

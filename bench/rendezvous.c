@@ -1,5 +1,5 @@
-/* Messages that their receiver has the kernel copy, and of 8 B. A buffer to send from and one to receive into.
- * Microseconds.
+/* Messages that their receiver has the kernel copy, and of 8 B. A buffer to send from and one to receive
+ * into. Microseconds.
  *
  *   rendezvous        half a round trip
  *   rendezvous_both   both ways at once (MPI_Sendrecv)
@@ -15,8 +15,8 @@ static void both_ways(void *context, int repetitions)
     struct bench_ping *p = context;
     int other = 1 - bench_rank;
     for (int i = 0; i < repetitions; i++)
-        MPI_Sendrecv(p->out, p->bytes, MPI_CHAR, other, 5, p->in, p->bytes, MPI_CHAR, other, 5, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+        MPI_Sendrecv(p->out, p->bytes, MPI_CHAR, other, 5, p->in, p->bytes, MPI_CHAR, other, 5,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 int main(int argc, char **argv)

@@ -154,7 +154,8 @@ mod tests {
             [(3.0, 9.0), (3.0, 9.0), (20.0, 4.0), (20.0, 4.0)].map(Some)
         );
         assert_eq!(bought(20.1), None);
-        let racks = "[racks]\nhosts_per_rack = 8\nracks_per_row = 3\nrack_pitch_m = 1\nrow_pitch_m = 4\nin_rack_m = 0\n";
+        let racks = "[racks]\nhosts_per_rack = 8\nracks_per_row = 3\nrack_pitch_m = 1\nrow_pitch_m = 4\n\
+                     in_rack_m = 0\n";
         let prices = Prices::parse("p.toml", &format!("currency = \"EUR\"\n{LIST}{racks}")).unwrap();
         let expected = Racks {
             hosts_per_rack: 8,

@@ -126,8 +126,8 @@ mod tests {
                      in_rack_m = 0.02\n";
         let prices = Prices::parse("p.toml", &format!("{models}{lengths}{racks}")).unwrap();
         let text = format!(
-            "name = \"m\"\n{models}[topology]\nkind = \"fat-tree\"\ndown = [4]\nup = [2]\nswitch_model = \"s\"\n\
-             [hosts]\nmodel = \"h\"\ncount = 40\n"
+            "name = \"m\"\n{models}[topology]\nkind = \"fat-tree\"\ndown = [4]\nup = [2]\n\
+             switch_model = \"s\"\n[hosts]\nmodel = \"h\"\ncount = 40\n"
         );
         let machine = Machine::parse("m.toml", &text).unwrap();
         let cables = cable_list(&machine, &prices).unwrap();

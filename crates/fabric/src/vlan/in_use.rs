@@ -307,9 +307,11 @@ mod tests {
     fn hosts_at(names: &[(&str, &str)], cables: &[(&str, &str)], options: &str) -> Machine {
         let mut text = String::from(
             "name = \"m\"\n[switch_models.s]\nports = 2000\nrate_gbps = 1\n[host_models.one]\n\
-             nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[host_models.bond]\nnics_as = \"bond\"\nnic = [{ name = \"eth0\", \
-             rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]\n[host_models.rails]\nnics_as = \"rails\"\nnic = \
-             [{ name = \"eth0\", rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]\n",
+             nic = [{ name = \"eth0\", rate_gbps = 1 }]\n\
+             [host_models.bond]\nnics_as = \"bond\"\n\
+             nic = [{ name = \"eth0\", rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]\n\
+             [host_models.rails]\nnics_as = \"rails\"\n\
+             nic = [{ name = \"eth0\", rate_gbps = 1 }, { name = \"eth1\", rate_gbps = 1 }]\n",
         );
         text += &format!("[plan]\n{options}\n");
         for name in ["a", "b"] {
