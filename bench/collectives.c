@@ -1,11 +1,11 @@
 /* Collectives at any number of ranks: µs per call, the slowest rank's time.
  *
- * Rooted operations (broadcast, reduce, gather, scatter) are timed together with a barrier: without one, a loop
- * of them is a pipeline and shows throughput. Their names end in `+barrier`.
+ * Rooted operations (broadcast, reduce, gather, scatter) are timed together with a barrier: without one, a
+ * loop of them is a pipeline and shows throughput. Their names end in `+barrier`.
  *
  * Only if they are named: `ibarrier`, a barrier that is a schedule of messages; `turns`, a barrier among the
- * ranks of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART) and each has
- * several.
+ * ranks of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART) and each
+ * has several.
  *
  * Usage: collectives [NAME …]; with names, only those (without the suffix). */
 #include "bench.h"
