@@ -59,7 +59,12 @@ static const char *check_error_text(int code)
 __attribute__((unused))
 static void check_start(int *argc, char ***argv)
 {
+#ifdef LEVEL
+    int provided;
+    MPI_Init_thread(argc, argv, LEVEL, &provided);
+#else
     MPI_Init(argc, argv);
+#endif
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &check_size);
 }

@@ -24,6 +24,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("comm_inter", "MPI_Comm_remote_size of an intra-communicator is no error"),
     ("datatype_errors", "makes a datatype of a handle that is none"),
     ("dynamic_finalize", "does not promise how a world ends that others are connected to"),
+    ("dynamic_finalize_threads", "does not promise how a world ends that others are connected to"),
     ("err_before_4", "MPI_Type_free of a null handle is no error"),
     ("err_classes", "a call returns another class after the user's handler returned"),
     ("err_handler_code", "returns another code than the error handler leaves"),

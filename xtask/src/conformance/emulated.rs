@@ -22,8 +22,14 @@ use crate::{process, skips, wheel};
 const RANKS: [usize; 1] = [2];
 /// Programs that spawn: the launcher starts itself anew, and the kernel starts a foreign program only where
 /// binfmt_misc knows its emulator.
-const SPAWNING: [&str; 5] =
-    ["dynamic_acquaint", "dynamic_connected", "dynamic_finalize", "dynamic_parted", "dynamic_spawn"];
+const SPAWNING: [&str; 6] = [
+    "dynamic_acquaint",
+    "dynamic_connected",
+    "dynamic_finalize",
+    "dynamic_finalize_threads",
+    "dynamic_parted",
+    "dynamic_spawn",
+];
 const COMPILE_MAX: Duration = Duration::from_secs(600);
 
 /// Compiles and runs the programs that `options` want.

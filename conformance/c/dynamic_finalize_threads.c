@@ -1,0 +1,3 @@
+/* As dynamic_finalize.c, where threads may call MPI at once. */
+#define LEVEL MPI_THREAD_MULTIPLE
+#include "dynamic_finalize.c"
