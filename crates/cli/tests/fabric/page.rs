@@ -319,7 +319,8 @@ fn large_machines_are_drawn_whole() {
             "name = \"{name}\"\n[switch_models.s]\nports = 48\nrate_gbps = 1\nvlans_max = 1000\n\
              mac_table_max = 1000000\ndialect = \"linux-bridge\"\n[host_models.h]\n\
              nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
+             [hosts]\nmodel = \"h\"\nper_switch = 1\n\
+             [plan]\nvlans = \"per-source\"\n"
         );
         let file = folder.path().join(format!("{name}.toml"));
         std::fs::write(&file, text).unwrap();

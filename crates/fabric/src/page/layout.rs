@@ -225,10 +225,11 @@ mod tests {
     use super::*;
 
     fn drawn(topology: &str) -> (Machine, Layout) {
+        // Places do not depend on routes: none are searched for that are balanced.
         let text = format!(
             "name = \"m\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
              nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
+             [hosts]\nmodel = \"h\"\nper_switch = 1\n[plan]\nvlans = \"per-source\"\n"
         );
         let machine = Machine::parse("m.toml", &text).expect("a machine");
         let plan = crate::vlan::plan(&machine).expect("a plan");
