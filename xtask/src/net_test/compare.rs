@@ -38,13 +38,17 @@ const CASES: [Case; 5] = [
 ];
 
 /// The table's lines.
-const LINES: [&str; 6] = [
+const LINES: [&str; 10] = [
     "8 B one way, us",
-    "1 MiB one way, GB/s",
+    "64 KiB one way, us",
+    "4 MiB one way, us",
+    "1 KiB windows, GB/s",
+    "8 KiB windows, GB/s",
+    "64 KiB windows, GB/s",
+    "1 MiB windows, GB/s",
     "1 MiB both ways, GB/s",
-    "4 MiB one way, GB/s",
+    "4 MiB windows, GB/s",
     "4 MiB both ways, GB/s",
-    "4 MiB ping-pong, us",
 ];
 
 /// A launch of a program, with messages of one size only.
@@ -57,23 +61,25 @@ struct Launch {
     figures: &'static [(usize, &'static str)],
 }
 
-const PING_PONG: Launch =
-    Launch { program: "pingpong", bytes: 8, budget_ms: 300, figures: &[(0, "pingpong")] };
-const LONG: [Launch; 3] = [
-    Launch {
-        program: "bandwidth",
-        bytes: 1 << 20,
-        budget_ms: 300,
-        figures: &[(1, "bandwidth"), (2, "bibandwidth")],
-    },
-    Launch {
-        program: "bandwidth",
-        bytes: 4 << 20,
-        budget_ms: 300,
-        figures: &[(3, "bandwidth"), (4, "bibandwidth")],
-    },
-    Launch { program: "pingpong", bytes: 4 << 20, budget_ms: 600, figures: &[(5, "pingpong")] },
+const PING_PONG: Launch = launch("pingpong", 8, 300, &[(0, "pingpong")]);
+const LONG: [Launch; 7] = [
+    launch("pingpong", 64 << 10, 300, &[(1, "pingpong")]),
+    launch("pingpong", 4 << 20, 600, &[(2, "pingpong")]),
+    launch("bandwidth", 1 << 10, 300, &[(3, "bandwidth")]),
+    launch("bandwidth", 8 << 10, 300, &[(4, "bandwidth")]),
+    launch("bandwidth", 64 << 10, 300, &[(5, "bandwidth")]),
+    launch("bandwidth", 1 << 20, 300, &[(6, "bandwidth"), (7, "bibandwidth")]),
+    launch("bandwidth", 4 << 20, 300, &[(8, "bandwidth"), (9, "bibandwidth")]),
 ];
+
+const fn launch(
+    program: &'static str,
+    bytes: usize,
+    budget_ms: u32,
+    figures: &'static [(usize, &'static str)],
+) -> Launch {
+    Launch { program, bytes, budget_ms, figures }
+}
 
 /// Ping-pongs of each in a round: they take little time, and scatter by a tenth and more.
 const PING_PONGS_A_ROUND: usize = 3;
@@ -129,12 +135,12 @@ pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
                 }
                 launch_all(&PING_PONG, &mut samples)?;
             }
-            for (ways, place) in [(Raw::OneWay, 1), (Raw::BothWays, 2)] {
+            // Of both ways libraries say the sum.
+            for (ways, sum, places) in [(Raw::OneWay, 1.0, [6, 8]), (Raw::BothWays, 2.0, [7, 9])] {
                 if let Ok(value) = raw_stream(&network, &raw, ways) {
-                    // Of both ways libraries say the sum.
-                    let value = value * place as f64;
-                    samples.entry((place, "raw")).or_default().push(value);
-                    samples.entry((place + 2, "raw")).or_default().push(value);
+                    for place in places {
+                        samples.entry((place, "raw")).or_default().push(sum * value);
+                    }
                 }
             }
             for launch in &LONG {
