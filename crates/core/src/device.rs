@@ -120,8 +120,8 @@ pub struct RailCapabilities {
     /// The largest packet, header and payload together, in bytes;
     /// [`payload_bytes_max`](Self::payload_bytes_max) has the small print.
     pub packet_bytes_max: usize,
-    /// The largest packet that carries nothing but data of a long message, header and payload together, in
-    /// bytes; less than `packet_bytes_max` counts as that. A stream of long packets costs both sides fewer
+    /// The largest packet that carries data of a long message or an eager one, header and payload together,
+    /// in bytes; less than `packet_bytes_max` counts as that. A stream of long packets costs both sides fewer
     /// calls of the system, and the core sends them where the rail is fast enough that they do not hold up
     /// others.
     pub long_packet_bytes_max: usize,
@@ -129,7 +129,7 @@ pub struct RailCapabilities {
     pub inline_bytes: usize,
     /// Longest message that goes eagerly, in bytes; the device knows where its copies begin to cost more
     /// than a rendezvous' round trip. At most [`payload_bytes_max`](Self::payload_bytes_max) of a short
-    /// header.
+    /// header, or what a long packet holds beside one.
     pub eager_bytes_max: usize,
     /// Whether [`Device::put`] works.
     pub put: bool,

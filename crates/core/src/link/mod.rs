@@ -361,11 +361,12 @@ pub(crate) fn eager_bytes_max<'a>(
 ) -> usize {
     let Some(fastest) = rails.clone().min_by_key(|rail| rail.latency_ps) else { return 0 };
     let limit = user_bytes_max.unwrap_or(fastest.eager_bytes_max);
+    let longest = |rail: &RailCapabilities| rail.packet_bytes_max.max(rail.long_packet_bytes_max);
     if !needs_acknowledgements(rails.clone()) {
-        return limit.min(fastest.packet_bytes_max.saturating_sub(EAGER_HEADER_BYTES));
+        return limit.min(longest(fastest).saturating_sub(EAGER_HEADER_BYTES));
     }
     // Any rail must be able to take it, and the peer to hold it until its turn.
-    let packet_max = rails.map(|rail| rail.packet_bytes_max).min().unwrap_or(0);
+    let packet_max = rails.map(longest).min().unwrap_or(0);
     limit
         .min(packet_max.saturating_sub(EAGER_HEADER_BYTES + TRUNK_PREFIX_BYTES))
         .min(stream::STREAM_BYTES_MAX / 2)
@@ -702,6 +703,17 @@ mod tests {
         assert_eq!(eager_bytes_max([long; 1].iter(), Some(1 << 29)), 1 << 29, "it needs no acknowledgement");
         assert_eq!(eager_bytes_max([long; 2].iter(), Some(1 << 29)), stream::STREAM_BYTES_MAX / 2);
         assert_eq!(eager_bytes_max([long; 2].iter(), Some(1000)), 1000);
+        // A long packet may be an eager message, over one rail that may break as over one that may not.
+        let both = |packet_bytes_max, long_packet_bytes_max, may_break| {
+            let default = RailCapabilities { eager_bytes_max: 9_000, ..RailCapabilities::default() };
+            let rail = RailCapabilities { packet_bytes_max, long_packet_bytes_max, may_break, ..default };
+            eager_bytes_max([rail].iter(), None)
+        };
+        assert_eq!(
+            [both(8_000, 0, true), both(8_000, 20_000, true)],
+            [8_000 - 32 - TRUNK_PREFIX_BYTES, 9_000]
+        );
+        assert_eq!([both(8_000, 0, false), both(8_000, 20_000, false)], [8_000 - 32, 9_000]);
     }
 
     #[test]

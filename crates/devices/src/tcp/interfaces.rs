@@ -4,7 +4,7 @@
 //! a rail to a given peer (`acceptor.rs`). So the code need not know docker0 and virbr0 by name: an interface
 //! that cannot be reached from elsewhere fails in bounded time, while the others are in use.
 
-use super::sys;
+use super::{settings, sys};
 use ayatori_core::device::{RailCapabilities, profiles};
 use std::fmt;
 use std::io;
@@ -99,7 +99,12 @@ impl Interface {
     pub fn capabilities(&self) -> RailCapabilities {
         // One small string per interface, for the life of the process.
         let name = String::leak(self.name.clone());
-        profiles::tcp(name, self.mtu_bytes, self.bandwidth_bytes_per_s(), self.numa_node)
+        let rail = profiles::tcp(name, self.mtu_bytes, self.bandwidth_bytes_per_s(), self.numa_node);
+        if !settings::is_paced() {
+            return rail;
+        }
+        // The kernel would hold back the last segment of a message that is a little longer than a burst.
+        RailCapabilities { eager_bytes_max: rail.eager_bytes_max.min(rail.payload_bytes_max(0)), ..rail }
     }
 
     /// The interfaces of this host (of this network namespace), by the kernel's number.

@@ -71,7 +71,7 @@ impl Settings {
         Ok(Self {
             filter,
             ports: ports.map_err(|error| format!("{ENV_PORTS}: {error}"))?,
-            congestion: text("AYATORI_TCP_CONGESTION"),
+            congestion: text(ENV_CONGESTION),
             is_unchecked: text("AYATORI_TCP_CRC").is_some_and(|value| value == "0"),
             timing: Timing::default(),
         })
@@ -94,6 +94,16 @@ impl Settings {
     }
 }
 
+/// Whether the congestion control of new connections spaces packets by time, as BBR does: a message of two
+/// bursts takes longer than two of one.
+pub(super) fn is_paced() -> bool {
+    let ours = std::env::var(ENV_CONGESTION).ok().filter(|name| !name.trim().is_empty());
+    let systems = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    ours.or_else(|| systems().ok()).is_some_and(|name| name.trim().starts_with("bbr"))
+}
+
+/// Congestion control by the kernel's name.
+const ENV_CONGESTION: &str = "AYATORI_TCP_CONGESTION";
 /// Interfaces and networks that may be rails.
 pub const ENV_RAILS: &str = "AYATORI_RAILS";
 /// Interfaces and networks that may not.

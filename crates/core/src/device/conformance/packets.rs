@@ -21,9 +21,7 @@ pub(super) fn rails(rig: &mut Rig<'_>) -> Outcome {
     for at in 0..rig.ids.len() {
         let rails = rig.rails(at);
         for (number, rail) in rails.iter().enumerate() {
-            if rail.packet_bytes_max <= 2 * HEADER_BYTES_MAX
-                || rail.eager_bytes_max > rail.payload_bytes_max(0)
-            {
+            if rail.packet_bytes_max <= 2 * HEADER_BYTES_MAX || rail.eager_bytes_max > longest_payload(rail) {
                 return broken(format!(
                     "rail {number}: packets to {} bytes with eager payload to {}",
                     rail.packet_bytes_max, rail.eager_bytes_max
@@ -57,7 +55,7 @@ fn broken(what: String) -> Outcome {
     Err(Stop::Broken(what))
 }
 
-/// The longest payload of a packet of data.
+/// The longest payload of a packet of data, or an eager message.
 pub(super) fn longest_payload(rail: &RailCapabilities) -> usize {
     rail.payload_bytes_max(8).max(rail.long_packet_bytes_max.saturating_sub(SHORT_HEADER_BYTES))
 }
