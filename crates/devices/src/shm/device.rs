@@ -96,6 +96,8 @@ struct Peer {
     /// The last send found the ring full.
     is_starved: bool,
     is_gone: bool,
+    /// It has written what no correct peer writes: its ring is not read any more.
+    is_cut_off: bool,
     watch: Option<std::os::fd::OwnedFd>,
 }
 
@@ -137,6 +139,7 @@ impl Shm {
                 kernel_copy: config.kernel_copy,
                 is_starved: false,
                 is_gone: false,
+                is_cut_off: false,
                 watch: None,
             })
             .collect();
@@ -319,6 +322,7 @@ impl Shm {
     #[cold]
     fn cut_off(&mut self, local: u32) -> Option<Event> {
         let peer = &mut self.peers[local as usize];
+        peer.is_cut_off = true;
         if std::mem::replace(&mut peer.is_gone, true) {
             return None;
         }
@@ -358,11 +362,12 @@ impl Shm {
         self.scan_next = 0;
     }
 
-    /// Whether a poll would find something, or room has come where there was none.
+    /// Whether polls would find something, or room has come where there was none. What a peer has sent before
+    /// its end is still to be read.
     fn has_news(&self) -> bool {
         let is_ready = |local: &u32| {
             let peer = &self.peers[*local as usize];
-            !peer.is_gone && peer.receiver.is_ready()
+            !peer.is_cut_off && peer.receiver.is_ready()
         };
         !self.events.is_empty()
             || self.active.iter().any(is_ready)

@@ -741,4 +741,4 @@ mod cell;
 
 #[cfg(all(test, not(loom)))]
 #[path = "ring_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -16,6 +16,11 @@ pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ri
     }
 }
 
+/// Makes the n-th packet one that no correct writer writes.
+pub(crate) fn spoil(ring: &Ring, n: u32) {
+    ring.word(n).store(word_of(n.wrapping_add(1), 0, IN_PIECES - 1), Ordering::Release);
+}
+
 fn zeroed<const N: usize>() -> cell::Cell<[u8; N]> {
     // SAFETY: a cell of bytes: all zero is valid.
     unsafe { std::mem::zeroed() }

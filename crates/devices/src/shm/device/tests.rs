@@ -217,3 +217,39 @@ fn sleepers_and_senders_do_not_miss_each_other() {
     thread.join().unwrap();
     assert!(started.elapsed() < HANG_LIMIT, "a wake-up was missed");
 }
+
+#[test]
+fn what_a_rank_sent_before_it_ended_is_still_read() {
+    for says_goodbye in [true, false] {
+        let mut world = world(2, |_| {});
+        world[1].send(RAIL, ProcessId(10), b"last", NO_PAYLOAD).unwrap();
+        if says_goodbye {
+            world[1].detach();
+        }
+        let Shm { peers, events, .. } = &mut world[0];
+        report_gone(&mut peers[1], events);
+        report_gone(&mut peers[1], events);
+        assert!(events.drain(..).eq((!says_goodbye).then_some(Event::PeerGone(ProcessId(12)))));
+        assert_eq!(world[0].arm(), Armed::NotYet, "it must not sleep over it");
+        assert_eq!(receive(&mut world[0]), Some((ProcessId(12), b"last".to_vec())));
+        assert_eq!(world[0].arm(), Armed::Armed);
+    }
+}
+
+#[test]
+fn a_rank_that_writes_nonsense_is_gone_and_its_ring_unread() {
+    let mut world = world(3, |_| {});
+    world[2].send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
+    assert_eq!(world[0].arm(), Armed::NotYet);
+    assert!(receive(&mut world[0]).is_some());
+    ring::tests::spoil(&world[0].segment.ring(2, 0), 1);
+    assert_eq!(world[0].arm(), Armed::NotYet);
+    assert_eq!(world[0].poll(), Some(Event::PeerGone(ProcessId(14))));
+    assert_eq!(world[0].poll(), None);
+    assert_eq!(world[0].arm(), Armed::Armed, "it is no news any more");
+    let Shm { peers, events, .. } = &mut world[0];
+    report_gone(&mut peers[2], events);
+    assert!(events.is_empty(), "its end was reported");
+    world[1].send(RAIL, ProcessId(10), b"y", NO_PAYLOAD).unwrap();
+    assert_eq!(receive(&mut world[0]), Some((ProcessId(12), b"y".to_vec())), "the others go on");
+}
