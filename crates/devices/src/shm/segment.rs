@@ -367,11 +367,6 @@ impl Segment {
         (self.mapping, self.layout.rooms_at, self.layout.room)
     }
 
-    /// How each room is laid out.
-    pub(crate) fn room_layout(&self) -> RoomLayout {
-        self.layout.room
-    }
-
     /// The ring from one local rank to another.
     pub(crate) fn ring(&self, from: u32, to: u32) -> Ring {
         let RingSize { slots_count, lines_counts: [near, bulk] } = self.layout.ring;

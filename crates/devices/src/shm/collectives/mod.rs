@@ -216,28 +216,9 @@ impl Shm {
             rooms(0).claim(key_of(context));
         }
         let room = (0..ROOMS_COUNT).map(rooms).find(|room| room.is(key_of(context)))?;
-        let size = locals.len() as u32;
-        Some(NodeCollectives {
-            room,
-            rank,
-            size,
-            lent_lengths: shared_memory::lent_lengths(size, occupancy),
-            members: locals.iter().map(|&local| &self.segment.controls()[local as usize]).collect(),
-            waker: self.sleeper.waker(),
-            is_oversubscribed: occupancy.is_oversubscribed(),
-            area_bytes: self.segment.room_layout().area_bytes,
-            round: 0,
-            meetings_count: 0,
-            exchanges_count: 0,
-            exchange_bytes_max: shared_memory::exchange_bytes_max(size, occupancy),
-            folded: Box::new(Folded([0; EXCHANGE_BYTES_MAX])),
-            calls_count: 0,
-            call: Call::Barrier,
-            stage: Stage::Idle,
-            done_bytes: 0,
-            read_bytes: 0,
-            kernel_copy: self.rails[0].get,
-        })
+        let members = locals.iter().map(|&local| &self.segment.controls()[local as usize]).collect();
+        let (waker, kernel_copy) = (self.sleeper.waker(), self.rails[0].get);
+        Some(NodeCollectives::new(room, rank, members, waker, occupancy, kernel_copy))
     }
 }
 
@@ -254,6 +235,38 @@ impl Segment {
 }
 
 impl NodeCollectives {
+    fn new(
+        room: Room,
+        rank: u32,
+        members: Vec<&'static Control>,
+        waker: Waker,
+        occupancy: Occupancy,
+        kernel_copy: bool,
+    ) -> Self {
+        let size = members.len() as u32;
+        Self {
+            room,
+            rank,
+            size,
+            members,
+            waker,
+            is_oversubscribed: occupancy.is_oversubscribed(),
+            area_bytes: room.area_bytes(),
+            round: 0,
+            meetings_count: 0,
+            exchanges_count: 0,
+            exchange_bytes_max: shared_memory::exchange_bytes_max(size, occupancy),
+            folded: Box::new(Folded([0; EXCHANGE_BYTES_MAX])),
+            calls_count: 0,
+            call: Call::Barrier,
+            stage: Stage::Idle,
+            done_bytes: 0,
+            read_bytes: 0,
+            lent_lengths: shared_memory::lent_lengths(size, occupancy),
+            kernel_copy,
+        }
+    }
+
     /// Begins a call; [`advance`](Self::advance) does it.
     ///
     /// The call is one that [`is_direct`](super::is_direct) says yes to, and for reductions of vectors

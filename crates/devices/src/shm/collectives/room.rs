@@ -113,7 +113,7 @@ pub(crate) struct RoomLayout {
     /// Members at most.
     members_max: usize,
     /// Size of one deposit, and of the result.
-    pub(crate) area_bytes: usize,
+    area_bytes: usize,
 }
 
 impl RoomLayout {
@@ -141,6 +141,12 @@ impl RoomLayout {
     }
 }
 
+/// What `released` holds after `round`; wraps.
+#[inline]
+fn released_word(round: u64) -> u32 {
+    (round as u32).wrapping_add(1)
+}
+
 /// One member's view of a room.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
@@ -158,6 +164,11 @@ impl Room {
             (&mapping.slice::<Header>(at, 1)[0], mapping.slice::<Step>(at + size_of::<Header>(), DEPTH))
         };
         Self { mapping, at, layout, header, steps }
+    }
+
+    /// Size of one deposit, and of the result.
+    pub(crate) fn area_bytes(&self) -> usize {
+        self.layout.area_bytes
     }
 
     /// Takes the room if it is free.
@@ -207,7 +218,7 @@ impl Room {
 
     #[inline]
     pub(crate) fn is_released(&self, round: u64) -> bool {
-        self.step(round).released.0.load(Ordering::Acquire) == round as u32 + 1
+        self.step(round).released.0.load(Ordering::Acquire) == released_word(round)
     }
 
     /// How many pieces the root has published in `round`.
@@ -236,7 +247,7 @@ impl Room {
     pub(crate) fn release(&self, round: u64) {
         let step = self.step(round);
         step.arrived.0.store(0, Ordering::Relaxed);
-        step.released.0.store(round as u32 + 1, Ordering::Release);
+        step.released.0.store(released_word(round), Ordering::Release);
     }
 
     #[inline(always)]
@@ -349,7 +360,7 @@ impl Room {
     pub(crate) fn take_lent(&self, round: u64, pid: u32, buffer: &Buffer) -> io::Result<()> {
         let lent = &self.step(round).lent;
         let (address, bytes) = (lent.address.load(Ordering::Relaxed), lent.bytes.load(Ordering::Relaxed));
-        if address == 0 || pid == 0 {
+        if address == 0 {
             // About this memory, not about what the kernel allows.
             return Err(io::Error::from_raw_os_error(libc::EFAULT));
         }

@@ -1,3 +1,5 @@
+mod model;
+
 use super::*;
 use crate::shm::device::tests::world;
 use ayatori_core::buffer::Buffer;
@@ -321,6 +323,7 @@ fn rooms_run_out_and_are_used_again() {
         assert!(device.claim_room(context(i), me()), "room {i}");
     }
     assert!(!device.claim_room(context(99), me()) && open(99).is_none());
+    assert!(device.open_room(ContextId::WORLD, me(), occupancy).is_some(), "its own is kept for it");
     for _ in 0..3 {
         let mut room = open(5).unwrap();
         finish(&mut room, Call::Barrier);
