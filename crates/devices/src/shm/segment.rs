@@ -191,9 +191,10 @@ impl Layout {
         let bulk = if fingerprint >> 16 & 0xff == 0 { 0 } else { power(16)? };
         let ring = RingSize { slots_count: power(8)?, lines_counts: [power(0)?, bulk] };
         let is_possible = (1..=LOCAL_SIZE_MAX).contains(&local_size)
-            && [ring.slots_count, ring.lines_counts[0], bulk.max(4)]
-                .iter()
-                .all(|count| (4..=1 << 20).contains(count));
+            && [ring.slots_count, ring.lines_counts[0]]
+                .into_iter()
+                .chain((bulk > 0).then_some(bulk))
+                .all(|count| (4..=1 << 20).contains(&count));
         let layout = is_possible.then(|| Self::new(local_size, ring))?;
         (layout.fingerprint() == fingerprint).then_some(layout)
     }
@@ -284,13 +285,19 @@ impl Segment {
         }
         let layout = Layout::new(local_size, ring);
         let fd = source.open()?;
-        sys::set_length(&fd, layout.bytes).map_err(system("give the segment its length"))?;
+        let ours = layout.fingerprint();
+        sys::set_length(&fd, layout.bytes).map_err(|error| match error.kind() {
+            // It has another length already, which is sealed. Its maker may still have to sign it.
+            io::ErrorKind::PermissionDenied => {
+                ShmError::Mismatch { found: Self::fingerprint_in(&fd).unwrap_or(0), ours }
+            }
+            _ => system("give the segment its length")(error),
+        })?;
         // Reserves the counts and words that every rank uses; the rest belongs to a memory file without a
         // limit.
         sys::reserve(fd.as_fd(), layout.counts_at).map_err(system("reserve memory for the segment"))?;
         let mapping = Mapping::new(fd.as_fd(), layout.bytes).map_err(system("map the segment"))?;
         let segment = Self { mapping, layout };
-        let ours = layout.fingerprint();
         let fingerprint = &segment.header().fingerprint;
         match fingerprint.compare_exchange(0, ours, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok((segment, fd)),
@@ -300,10 +307,19 @@ impl Segment {
     }
 
     /// Least size of a file that may be a segment, in bytes.
-    pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
+    const HEADER_BYTES: usize = size_of::<Header>();
 
-    /// The fingerprint in a file of at least [`Self::HEADER_BYTES`]; 0: there is none yet.
+    /// Length of a file in bytes.
+    pub(crate) fn length_of(file: &OwnedFd) -> Result<usize, ShmError> {
+        let about = rustix::fs::fstat(file).map_err(|error| system("look at the segment")(error.into()))?;
+        Ok(usize::try_from(about.st_size).unwrap_or(0))
+    }
+
+    /// The fingerprint in a file; 0: there is none yet.
     pub(crate) fn fingerprint_in(file: &OwnedFd) -> Result<u64, ShmError> {
+        if Self::length_of(file)? < Self::HEADER_BYTES {
+            return Ok(0);
+        }
         let mapping = Mapping::new(file.as_fd(), Self::HEADER_BYTES).map_err(system("map the segment"))?;
         // SAFETY: atomics.
         let header: &[Header] = unsafe { mapping.slice(0, 1) };
@@ -408,9 +424,75 @@ mod tests {
     fn ranks_with_other_settings_are_told_so() {
         let source = Source::create().unwrap();
         Segment::attach(&source, 2, RingSize { slots_count: 8, lines_counts: [16, 0] }).unwrap();
-        let other = Segment::attach(&source, 2, RingSize { slots_count: 16, lines_counts: [8, 0] });
-        let Err(error) = other else { panic!("attached") };
-        assert!(error.to_string().contains("do not agree"), "{error}");
+        // A segment as long, a longer one, and a shorter one.
+        for (ranks_count, slots_count, near) in [(2, 16, 8), (5, 8, 16), (1, 8, 16)] {
+            let size = RingSize { slots_count, lines_counts: [near, 0] };
+            let Err(error) = Segment::attach(&source, ranks_count, size) else { panic!("attached") };
+            assert!(error.to_string().contains("do not agree"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_names_a_layout_that_is_possible() {
+        let parsed = |local_size: u64, slots: u64, near: u64, bulk: u64| {
+            Layout::of_fingerprint(VERSION << 56 | local_size << 40 | bulk << 16 | slots << 8 | near)
+        };
+        // Lines and slots are powers of two: their exponents.
+        for (local_size, slots, near, bulk) in [(1, 2, 2, 0), (1024, 2, 20, 2), (7, 20, 5, 20)] {
+            let layout = parsed(local_size, slots, near, bulk).expect("possible");
+            let ring = RingSize {
+                slots_count: 1 << slots,
+                lines_counts: [1 << near, if bulk == 0 { 0 } else { 1 << bulk }],
+            };
+            assert_eq!((u64::from(layout.local_size), layout.ring), (local_size, ring));
+        }
+        let impossible = [
+            (0, 2, 2, 0),
+            (1025, 2, 2, 0),
+            (1, 1, 2, 0),
+            (1, 21, 2, 0),
+            (1, 2, 1, 0),
+            (1, 2, 21, 0),
+            (1, 2, 2, 1),
+            (1, 2, 2, 21),
+            (1, 32, 2, 0),
+        ];
+        for (local_size, slots, near, bulk) in impossible {
+            assert!(parsed(local_size, slots, near, bulk).is_none(), "{local_size} {slots} {near} {bulk}");
+        }
+        let good = Layout::new(2, RingSize::for_ranks(2)).fingerprint();
+        for bit in [30, 60] {
+            assert!(Layout::of_fingerprint(good ^ 1 << bit).is_none(), "another version's");
+        }
+    }
+
+    #[test]
+    fn rings_of_more_ranks_are_smaller_and_within_their_bounds() {
+        let mut before = RingSize::for_ranks(1);
+        for n in 1..=LOCAL_SIZE_MAX {
+            let ring = RingSize::for_ranks(n);
+            let [near, bulk] = ring.lines_counts;
+            for count in [ring.slots_count, near, bulk.max(4)] {
+                assert!(count.is_power_of_two() && count >= 4, "{ring:?}");
+            }
+            // Four packets of 32 KiB at most, in nearer caches.
+            assert!(near as usize * LINE_BYTES <= 4 * (32 << 10));
+            let all_bytes = (n as usize - 1) * 2 * ring.bytes();
+            assert!(n > 128 || all_bytes <= 10 << 20, "{n}: {all_bytes} bytes");
+            assert!(ring.bytes() <= before.bytes() && ring.slots_count <= before.slots_count);
+            before = ring;
+        }
+        assert_eq!(before.lines_counts[1], 0, "a thousand ranks");
+    }
+
+    #[test]
+    fn a_host_has_one_rank_to_a_thousand() {
+        let source = Source::create().unwrap();
+        let size = RingSize { slots_count: 4, lines_counts: [4, 0] };
+        for count in [0, LOCAL_SIZE_MAX + 1] {
+            assert!(matches!(Segment::attach(&source, count, size), Err(ShmError::TooManyRanks(_))));
+        }
+        assert!(Segment::attach(&source, LOCAL_SIZE_MAX, size).is_ok());
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //! repeats its question, because the rank may just have fallen asleep, or have answered another asker.
 
 use super::device::Shm;
-use super::segment::{Control, STATE_DETACHED, Segment, ShmError, system};
+use super::segment::{Control, STATE_DETACHED, Segment, ShmError};
 use super::words::{ANSWER_BYTES, CallWords, NAMES_BYTES, NAMES_HEAD_WORDS, Words};
 use super::{sleep, sys};
 use rustix::time::{ClockId, clock_gettime};
@@ -242,16 +242,11 @@ fn now_ms() -> u64 {
 impl Segment {
     /// Maps a segment that others have made. `None`: none has been made yet.
     fn observe(file: &OwnedFd) -> Result<Option<Self>, ShmError> {
-        let length =
-            rustix::fs::fstat(file).map_err(|error| system("look at the segment")(error.into()))?.st_size;
-        let length = usize::try_from(length).unwrap_or(0);
-        if length < Self::HEADER_BYTES {
-            return Ok(None);
-        }
         let fingerprint = Self::fingerprint_in(file)?;
         if fingerprint == 0 {
             return Ok(None);
         }
+        let length = Self::length_of(file)?;
         Self::of_fingerprint(file, fingerprint, length).map(Some)
     }
 }
