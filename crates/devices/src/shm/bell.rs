@@ -85,4 +85,31 @@ mod tests {
         drop((listening, ringing));
         assert_eq!(bell.write(&[1]).ok(), Some(1), "an error of a pipe without a reader is a signal, too");
     }
+
+    #[test]
+    fn a_bell_is_heard_once_it_hangs_and_a_rank_without_is_deaf() {
+        use crate::shm::segment::{RingSize, Segment, Source};
+        let size = RingSize { slots_count: 4, lines_counts: [4, 0] };
+        let segment = Segment::attach(&Source::create().unwrap(), 3, size).unwrap();
+        let [first, second, third] = segment.controls() else { panic!("three ranks") };
+        let is_deaf = |control: &Control| control.is_deaf.load(Ordering::Relaxed) != 0;
+        ring(third);
+        assert!(!is_deaf(third), "it has none yet");
+        first.pid.store(std::process::id(), Ordering::Relaxed);
+        let (_bell, listening) = Bell::new(first).unwrap();
+        let heard = || rustix::io::read(&listening, &mut [0; 8]);
+        assert_eq!(heard(), Err(rustix::io::Errno::AGAIN));
+        for _ in 0..2 {
+            ring(first);
+            assert_eq!(heard(), Ok(1));
+        }
+        // More than a pipe holds: no one waits for room in it.
+        (0..70_000).for_each(|_| ring(first));
+        assert!(heard().is_ok() && !is_deaf(first));
+        // No process has such a number.
+        second.pid.store(i32::MAX as u32, Ordering::Relaxed);
+        second.bell.store(1, Ordering::Relaxed);
+        ring(second);
+        assert!(is_deaf(second));
+    }
 }

@@ -16,6 +16,15 @@ pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ri
     }
 }
 
+/// Takes so many lines of a packet in bulk lines back, as if they were still to be written; the call of what
+/// is returned writes them.
+pub(crate) fn hold_back(ring: &Ring, lines_count: u32) -> impl FnOnce() + use<> {
+    let filled = &ring.counts.filled.0[BULK];
+    let whole = filled.load(Ordering::Relaxed);
+    filled.store(u64::from((whole as u32).wrapping_sub(lines_count)), Ordering::Relaxed);
+    move || filled.store(whole, Ordering::Release)
+}
+
 /// Makes the n-th packet one that no correct writer writes.
 pub(crate) fn spoil(ring: &Ring, n: u32) {
     ring.word(n).store(word_of(n.wrapping_add(1), 0, IN_PIECES - 1), Ordering::Release);

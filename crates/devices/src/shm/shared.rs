@@ -308,6 +308,38 @@ mod tests {
     }
 
     #[test]
+    fn locks_of_many_members_lie_before_the_data() {
+        const MEMBERS: usize = 100;
+        let (made, source) = SharedMemory::create(MEMBERS, 10_000).unwrap();
+        let opened = SharedMemory::open(&source, MEMBERS, 10_000).unwrap();
+        made.buffer(0, 10_000).scatter(0, Piece::Bytes(&[0xff; 10_000]));
+        for member in 0..MEMBERS as u32 {
+            assert_eq!(opened.epoch_holder(member), Holder::Free);
+            assert!(!opened.has_words(member) && opened.try_epoch(member, Some(member)));
+            drop(opened.lock(member as usize));
+            opened.begin_words(member);
+        }
+        assert!(opened.buffer(0, 10_000).to_vec().unwrap().iter().all(|&byte| byte == 0xff));
+        assert!((0..MEMBERS as u32).all(|member| made.epoch_holder(member) == Holder::Exclusive(member)));
+        assert!(
+            SharedMemory::create(1, usize::MAX).is_err()
+                && SharedMemory::open(&source, 1, usize::MAX).is_err()
+        );
+    }
+
+    #[test]
+    fn a_word_of_the_memory_is_found_by_its_buffer() {
+        let (memory, _source) = SharedMemory::create(1, 64).unwrap();
+        memory.word(4, 4).unwrap().swap(7);
+        assert_eq!(memory.buffer(4, 4).to_vec().unwrap(), 7_u32.to_ne_bytes());
+        for (offset, len) in [(0, 8), (56, 8), (60, 4)] {
+            assert!(memory.word_of(&memory.buffer(offset, len)).is_some(), "{offset} {len}");
+        }
+        assert_eq!(memory.word(56, 8).unwrap().add(3), 0);
+        assert_eq!(memory.word(56, 8).unwrap().load(), 3);
+    }
+
+    #[test]
     fn locks_for_epochs_are_shared_or_exclusive_and_all_or_none() {
         let (memory, _source) = SharedMemory::create(3, 64).unwrap();
         assert!(memory.try_epochs(&[1], None) && memory.try_epochs(&[1, 2], None));

@@ -207,3 +207,125 @@ fn wake(peer: &Control) {
         sys::futex_wake(&peer.sleep, 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::bell::Bell;
+    use crate::shm::segment::{RingSize, Source};
+    use crate::threads::HANG_LIMIT;
+
+    fn segment(ranks_count: u32) -> Segment {
+        let size = RingSize { slots_count: 4, lines_counts: [4, 0] };
+        Segment::attach(&Source::create().unwrap(), ranks_count, size).unwrap()
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_by_what_it_waits_for() {
+        let segment = segment(1);
+        let control = &segment.controls()[0];
+        let sleeper = Sleeper::new(&segment, 0, true);
+        let waker = sleeper.waker();
+        let is_asleep = || control.sleep.load(Ordering::Relaxed) != AWAKE;
+        for place in [Place::Here, Place::Aside] {
+            for is_starved in [false, true] {
+                sleeper.arm(is_starved, place);
+                assert!(is_asleep());
+                waker.wake_room(control);
+                assert_eq!(is_asleep(), !is_starved, "room concerns those that lack it");
+                for wake in [Waker::wake_arrival, |waker: Waker, peer: &Control| waker.wake_all(&[peer])] {
+                    sleeper.arm(is_starved, place);
+                    wake(waker, control);
+                    assert!(!is_asleep() && sleeper.wait(HANG_LIMIT), "it does not sleep any more");
+                }
+                sleeper.arm(is_starved, place);
+                rouse(control);
+                assert!(!is_asleep());
+                sleeper.arm(is_starved, place);
+                sleeper.disarm();
+                assert!(!is_asleep());
+            }
+        }
+    }
+
+    #[test]
+    fn a_bell_rings_for_those_that_sleep_there_only() {
+        let segment = segment(1);
+        let control = &segment.controls()[0];
+        control.pid.store(std::process::id(), Ordering::Relaxed);
+        let (_bell, listening) = Bell::new(control).unwrap();
+        let sleeper = Sleeper::new(&segment, 0, true);
+        let rings = |place: Place| {
+            sleeper.arm(false, place);
+            sleeper.waker().wake_arrival(control);
+            rustix::io::read(&listening, &mut [0; 8]).is_ok()
+        };
+        let places = [Place::Here, Place::Aside, Place::Bell];
+        assert_eq!(places.map(rings), [false, false, true]);
+    }
+
+    #[test]
+    fn ranks_with_a_cpu_each_send_without_fences_and_say_so() {
+        let segment = segment(2);
+        let crowded = Sleeper::new(&segment, 0, true);
+        assert!(!crowded.waker().is_fenceless);
+        assert_eq!(segment.fenceless_count().load(Ordering::Relaxed), 0);
+        let roomy = Sleeper::new(&segment, 1, false);
+        let count = u32::from(roomy.waker().is_fenceless);
+        assert_eq!(segment.fenceless_count().load(Ordering::Relaxed), count);
+    }
+
+    #[test]
+    fn peers_are_looked_after_now_and_then() {
+        let segment = segment(1);
+        let mut sleeper = Sleeper::new(&segment, 0, true);
+        // Long from now, and long ago: whatever the time is.
+        sleeper.watched_at = Instant::now() + HANG_LIMIT;
+        assert!(!sleeper.is_watch_due());
+        let long_ago = Instant::now().checked_sub(10 * WATCH_INTERVAL).expect("the clock runs");
+        sleeper.watched_at = long_ago;
+        assert!(sleeper.is_watch_due() && sleeper.watched_at > long_ago, "it begins anew");
+    }
+
+    /// Waits until a thread of this process sleeps in the kernel.
+    fn await_sleep(thread: i32) {
+        let state = || std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+        while !state().contains(") S ") {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_thread_asleep_aside_is_woken_also_without_its_mark() {
+        let segment = segment(1);
+        let sleeper = Sleeper::new(&segment, 0, true);
+        sleeper.arm(false, Place::Here);
+        // Another thread's sleep.
+        sleeper.place().wait_aside(HANG_LIMIT);
+        for has_mark in [true, false] {
+            sleeper.arm(false, Place::Aside);
+            let (place, number) = (sleeper.place(), AtomicU32::new(0));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    number.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::SeqCst);
+                    place.wait_aside(HANG_LIMIT);
+                });
+                while number.load(Ordering::SeqCst) == 0 {
+                    std::thread::yield_now();
+                }
+                await_sleep(number.load(Ordering::SeqCst) as i32);
+                if has_mark {
+                    place.end();
+                } else {
+                    sleeper.disarm();
+                    place.rouse();
+                }
+            });
+            assert_eq!(sleeper.word.load(Ordering::Relaxed), AWAKE);
+        }
+        // One that is about to sleep does not.
+        sleeper.arm(false, Place::Aside);
+        sleeper.place().rouse();
+        sleeper.place().wait_aside(HANG_LIMIT);
+    }
+}

@@ -597,4 +597,53 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_buffer_lies_in_a_mapping_or_does_not() {
+        let file = memory_file().unwrap();
+        set_length(&file, PAGE_BYTES).unwrap();
+        let mapping = PassingMapping::new(file.as_fd(), PAGE_BYTES).unwrap();
+        let inside = [(0, PAGE_BYTES), (0, 1), (PAGE_BYTES - 1, 1), (PAGE_BYTES, 0)];
+        for (offset, len) in inside {
+            assert_eq!(mapping.offset_of(&mapping.buffer(offset, len)), Some(offset));
+        }
+        let base = mapping.base.addr().get();
+        for (at, len) in [(base - 1, 1), (base, PAGE_BYTES + 1), (base + PAGE_BYTES, 1), (base + 9_000, 0)] {
+            // SAFETY: nothing is read or written through it.
+            let other = unsafe { Buffer::from_raw_parts(std::ptr::without_provenance_mut(at), len) };
+            assert_eq!(mapping.offset_of(&other), None);
+        }
+    }
+
+    #[test]
+    fn the_kernel_copies_all_or_says_why_not() {
+        let own = process_id() as u32;
+        let file = memory_file().unwrap();
+        set_length(&file, PAGE_BYTES).unwrap();
+        // The second page lies behind the end of the file, so it cannot be read.
+        let mapping = PassingMapping::new(file.as_fd(), 2 * PAGE_BYTES).unwrap();
+        mapping.buffer(0, PAGE_BYTES).scatter(0, ayatori_core::buffer::Piece::Bytes(&[7; PAGE_BYTES]));
+        let at = mapping.base.addr().get() as u64;
+        let into = Buffer::leaked(2 * PAGE_BYTES);
+        let copied = process_memory(Direction::Read, own, &into.part(0, PAGE_BYTES), at);
+        assert!(copied.is_ok() && into.to_vec().unwrap()[..PAGE_BYTES] == [7; PAGE_BYTES]);
+        let refused = |answer: io::Result<()>| answer.unwrap_err().raw_os_error();
+        assert_eq!(refused(process_memory(Direction::Read, own, &into, at)), Some(libc::EFAULT));
+        // No process has such a number.
+        assert_eq!(refused(process_memory(Direction::Read, 1 << 30, &into, at)), Some(libc::ESRCH));
+        assert!(process_memory(Direction::Write, 1 << 30, &into.part(0, 0), at).is_ok(), "nothing to do");
+        let virtual_one = Buffer::virtual_of(8);
+        assert_eq!(refused(process_memory(Direction::Read, own, &virtual_one, at)), Some(libc::EFAULT));
+    }
+
+    #[test]
+    fn a_segment_keeps_its_length() {
+        let file = memory_file().unwrap();
+        set_length(&file, 2 * PAGE_BYTES).unwrap();
+        set_length(&file, 2 * PAGE_BYTES).unwrap();
+        for other in [PAGE_BYTES, 3 * PAGE_BYTES] {
+            let error = set_length(&file, other).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        }
+    }
 }

@@ -296,6 +296,10 @@ mod tests {
         assert!(observer.look()[0].unchanged_ms.unwrap() >= 20);
         ranks[0].call_words().enter(1);
         assert_eq!(observer.look()[0].unchanged_ms, None);
+        observer.note();
+        assert!(observer.look()[0].unchanged_ms.is_some());
+        ranks[0].call_words().leave();
+        assert_eq!(observer.look()[0].unchanged_ms, None, "a function less is a change");
     }
 
     #[test]
@@ -314,6 +318,59 @@ mod tests {
         let third = observer.ask(1);
         assert_eq!(observer.answer(1, third), None, "the old answer is not the new one's");
         assert!(!ranks[1].answer(third, &vec![0; ANSWER_BYTES + 1]), "too long");
+        assert!(!ranks[1].call_words().is_asked(), "it is not asked for what it cannot say");
+        // Numbers of inquiries wrap.
+        let told = &observer.segment.controls()[1].told;
+        told.inquiry.store(u32::MAX - 1, Ordering::Relaxed);
+        told.answered.store(u32::MAX - 1, Ordering::Relaxed);
+        let last = observer.ask(1);
+        assert_eq!(observer.answer(1, last), None);
+        assert!(ranks[1].answer(5, b"later") && observer.answer(1, last).is_some());
+        // While an answer is being written there is none.
+        told.version.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(observer.answer(1, last), None);
+    }
+
+    #[test]
+    fn the_first_to_announce_names_the_functions() {
+        let (_source, ranks, observer) = job();
+        ranks[0].call_words().enter(2);
+        let called = || observer.look()[0].call.clone().unwrap();
+        assert_eq!((called(), observer.look()[0].world_count), ("function 2".to_owned(), None));
+        let room = NAMES_BYTES - 8 * NAMES_HEAD_WORDS;
+        let names = |second: &str, len: usize| {
+            let begin = format!("MPI_A\n{second}\n");
+            begin.clone() + &"x".repeat(len - begin.len())
+        };
+        ranks[0].announce(2, &names("MPI_Long", room + 1));
+        assert_eq!(called(), "function 2", "too long");
+        // Another is at it.
+        let words = observer.segment.names();
+        words.0[1].store(6, Ordering::Relaxed);
+        words.0[NAMES_HEAD_WORDS].store(u64::from_le_bytes(*b"MPI\nC\nx\n"), Ordering::Relaxed);
+        words.0[0].store(1, Ordering::Relaxed);
+        ranks[0].announce(2, &names("MPI_B", room));
+        assert_eq!(called(), "function 2", "nothing is read that is still written");
+        words.0[0].store(0, Ordering::Relaxed);
+        ranks[0].announce(2, &names("MPI_B", room));
+        ranks[1].announce(2, "MPI_A\nMPI_C\n");
+        assert_eq!(called(), "MPI_B");
+        let all = observer.segment.read_names();
+        assert_eq!(all.iter().map(|name| name.len() + 1).sum::<usize>(), room + 1, "all of them");
+    }
+
+    #[test]
+    fn a_rank_that_has_not_come_is_absent() {
+        let source = Source::create().unwrap();
+        let Source::File(file) = &source else { panic!("a file") };
+        let file = file.try_clone().unwrap();
+        let config = ShmConfig::new(0, vec![ProcessId(4), ProcessId(7)]);
+        let _rank = Shm::attach(&source, &config).unwrap();
+        let observer = Observer::open(file).unwrap().expect("a segment");
+        assert_eq!(observer.ranks_count(), 2);
+        let absent = &observer.look()[1];
+        assert_eq!((absent.pid, absent.process, absent.stage), (0, None, Stage::Absent));
+        assert_eq!((&absent.call, absent.calls_count, absent.unchanged_ms), (&None, 0, None));
     }
 
     #[test]
@@ -346,6 +403,9 @@ mod tests {
         let file = sys::memory_file().unwrap();
         rustix::io::write(&file, &[0x5a; 8192]).unwrap();
         assert!(Observer::open(file).is_err());
+        let unsigned = sys::memory_file().unwrap();
+        sys::set_length(&unsigned, 4096).unwrap();
+        assert!(Observer::open(unsigned).unwrap().is_none(), "its maker is at it");
         let short = sys::memory_file().unwrap();
         // A fingerprint of this version, and no room for what it says.
         let (_source, _ranks, observer) = job();

@@ -253,3 +253,104 @@ fn a_rank_that_writes_nonsense_is_gone_and_its_ring_unread() {
     world[1].send(RAIL, ProcessId(10), b"y", NO_PAYLOAD).unwrap();
     assert_eq!(receive(&mut world[0]), Some((ProcessId(12), b"y".to_vec())), "the others go on");
 }
+
+#[test]
+fn a_packet_in_pieces_is_fetched_as_far_as_it_is_written() {
+    let mut world = world(2, |config| config.cpus_count = 1_000);
+    let payload: Vec<u8> = (0..64 << 10).map(|at| (at % 251) as u8 + 1).collect();
+    let ring = world[0].segment.ring(1, 0);
+    for is_late in [true, false] {
+        world[1].send(RAIL, ProcessId(10), b"long", [Piece::Bytes(&payload), Piece::EMPTY]).unwrap();
+        let write_rest = ring::tests::hold_back(&ring, 100);
+        let written = payload.len() - 100 * 64;
+        let Some(Event::Front(incoming, payload_bytes)) = world[0].poll() else { panic!("no front") };
+        assert_eq!((world[0].packet(&incoming).header, payload_bytes), (&b"long"[..], payload.len()));
+        let into = Buffer::leaked(payload_bytes);
+        if is_late {
+            assert_eq!(world[0].fetch(&incoming, into), Fetched::Part);
+            let fetched = into.to_vec().unwrap();
+            assert!(fetched[..written] == payload[..written] && fetched[written..].iter().all(|&b| b == 0));
+            assert_eq!((world[0].poll(), world[0].arm()), (None, Armed::Armed), "nothing more has come");
+            write_rest();
+            assert_eq!(world[0].arm(), Armed::NotYet);
+            let (_, packet) = receive(&mut world[0]).unwrap();
+            assert!(packet == [b"long", &payload[..]].concat());
+        } else {
+            write_rest();
+            assert_eq!(world[0].fetch(&incoming, into), Fetched::Whole);
+            assert!(into.to_vec().unwrap() == payload);
+        }
+        world[1].send(RAIL, ProcessId(10), b"next", NO_PAYLOAD).unwrap();
+        assert_eq!(receive(&mut world[0]), Some((ProcessId(12), b"next".to_vec())), "it was given back");
+    }
+}
+
+#[test]
+fn a_peer_that_the_kernel_protects_is_not_tried_again() {
+    let mut world = world(3, |_| {});
+    let memory = Buffer::leaked(64);
+    let key = world[1].register(RAIL, memory).unwrap();
+    let region = RemoteRegion { key, offset: 0 };
+    let nowhere = RemoteRegion { key: RemoteKey { words: [8, 64] }, offset: 0 };
+    let get = |world: &mut Vec<Shm>, from: u32, region| {
+        world[0].get(RAIL, ProcessId(from), Buffer::leaked(8), region, Token(0)).unwrap()
+    };
+    assert_eq!(get(&mut world, 12, nowhere), Submitted::Refused);
+    assert_eq!(get(&mut world, 12, region), Submitted::Done, "that was about the memory");
+    let pid = &world[1].segment.controls()[1].pid;
+    let own = pid.load(Ordering::Relaxed);
+    // No process has such a number.
+    pid.store(i32::MAX as u32, Ordering::Relaxed);
+    assert_eq!(get(&mut world, 12, region), Submitted::Refused);
+    pid.store(own, Ordering::Relaxed);
+    assert_eq!(get(&mut world, 12, region), Submitted::Refused, "that was about the process");
+    assert_eq!(get(&mut world, 14, region), Submitted::Done, "which the other is not");
+}
+
+#[test]
+fn a_rank_sleeps_where_its_peers_wake_it_and_looks_in_between() {
+    let mut world = world(2, |_| {});
+    let word = &world[0].segment.controls()[0].sleep;
+    assert_eq!(world[0].arm_aside(), Armed::Armed);
+    assert!(world[0].is_armed() && word.load(Ordering::Relaxed) != 0);
+    assert_eq!(world[0].poll(), None);
+    assert!(!world[0].is_armed() && word.load(Ordering::Relaxed) == 0, "a look disarms");
+    world[1].send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
+    assert_eq!(world[0].arm(), Armed::NotYet);
+    assert!(!world[0].is_armed() && word.load(Ordering::Relaxed) == 0);
+    let usual = world[0].bell_timeout();
+    world[0].segment.controls()[0].is_deaf.store(1, Ordering::Relaxed);
+    assert!(world[0].bell_timeout() < usual, "a rank whose bell is not rung looks by itself");
+}
+
+#[test]
+fn the_end_of_a_process_is_noticed_once() {
+    use std::process::{Command, Stdio};
+    let child = || Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
+    let mut world = world(5, |_| {});
+    let controls = world[0].segment.controls();
+    let mut children = [child(), child(), child()];
+    for (control, child) in controls[1..].iter().zip(&children) {
+        control.pid.store(child.id(), Ordering::Relaxed);
+    }
+    // One that has not come yet.
+    controls[4].pid.store(0, Ordering::Relaxed);
+    let mut end = |at: usize| {
+        drop(children[at].stdin.take());
+        children[at].wait().expect("it ends");
+    };
+    // The first is never seen alive, the second says goodbye before its end, the third does not.
+    end(0);
+    world[0].watch_peers();
+    assert_eq!(world[0].poll(), Some(Event::PeerGone(ProcessId(12))));
+    world[2].detach();
+    end(1);
+    end(2);
+    for _ in 0..2 {
+        world[0].watch_peers();
+    }
+    assert_eq!((world[0].poll(), world[0].poll()), (Some(Event::PeerGone(ProcessId(16))), None));
+    let is_gone: Vec<bool> = world[0].peers.iter().map(|peer| peer.is_gone).collect();
+    assert_eq!(is_gone, [false, true, true, true, false]);
+    assert!(world[0].peers.iter().all(|peer| peer.watch.is_none()), "no descriptor is kept");
+}
