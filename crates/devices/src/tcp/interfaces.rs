@@ -112,8 +112,15 @@ impl Interface {
     /// # Errors
     /// The system does not answer.
     pub fn list() -> io::Result<Vec<Self>> {
+        Ok(Self::of_entries(sys::entries()?))
+    }
+
+    fn of_entries(entries: Vec<sys::Entry>) -> Vec<Self> {
         let mut list: Vec<Self> = Vec::new();
-        for entry in sys::entries()? {
+        for mut entry in entries {
+            // An address with a label (`eth0:1`) is listed under that: it is one of `eth0`, whose name has no
+            // colon.
+            entry.name.truncate(entry.name.find(':').unwrap_or(entry.name.len()));
             let place = list.iter().position(|known| known.name == entry.name).unwrap_or_else(|| {
                 list.push(Self {
                     speed_mbit_per_s: fact(&entry.name, "speed").filter(|&speed: &u32| speed > 0),
@@ -138,7 +145,7 @@ impl Interface {
             }
         }
         list.sort_by_key(|interface| interface.index);
-        Ok(list)
+        list
     }
 }
 
@@ -373,6 +380,35 @@ pub(super) mod tests {
             mtu_bytes: None,
             numa_node: None,
         }
+    }
+
+    #[test]
+    fn an_interface_has_all_its_addresses_the_labelled_too() {
+        let entry = |name: &str, index, address: Option<&str>| sys::Entry {
+            name: name.to_owned(),
+            index,
+            is_up: true,
+            is_running: true,
+            is_loopback: false,
+            address: address.map(|text| (text.parse().unwrap(), 24)),
+        };
+        let listed = Interface::of_entries(vec![
+            entry("test9", 9, None),
+            entry("test2", 2, None),
+            entry("test2", 2, Some("10.2.0.1")),
+            entry("test9", 9, Some("fe80::9")),
+            entry("test2:vip", 2, Some("10.2.0.9")),
+            entry("test2", 2, Some("fe80::2")),
+        ]);
+        let seen: Vec<(&str, u32, Vec<String>)> = listed
+            .iter()
+            .map(|one| {
+                (&*one.name, one.index, one.addresses.iter().map(|address| address.ip.to_string()).collect())
+            })
+            .collect();
+        let both = ["10.2.0.1", "10.2.0.9"].map(str::to_owned).to_vec();
+        // By number. A link-local address serves where there is no other.
+        assert_eq!(seen, [("test2", 2, both), ("test9", 9, vec!["fe80::9".to_owned()])]);
     }
 
     fn host() -> Vec<Interface> {
