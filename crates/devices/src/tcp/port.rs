@@ -35,6 +35,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortName {
     key: Key,
+    /// At most [`ADDRESSES_MAX`].
     addresses: Vec<SocketAddr>,
 }
 
@@ -55,15 +56,17 @@ impl PortName {
         (1..=ADDRESSES_MAX).contains(&addresses.len()).then_some(Self { key, addresses })
     }
 
-    /// The reverse, with as many addresses as there is room for.
+    /// The reverse.
     pub fn emit(&self) -> String {
+        /// Of an address in IPv6, a port, and what separates them.
+        const ADDRESS_BYTES_MAX: usize = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff".len() + ";,65535".len();
+        const KEY_BYTES: usize = ";".len() + 2 * 32;
+        const {
+            assert!(MAGIC.len() + KEY_BYTES + ADDRESSES_MAX * ADDRESS_BYTES_MAX <= NAME_BYTES_MAX);
+        };
         let mut text = format!("{MAGIC};{}", self.key.to_hex());
-        for address in self.addresses.iter().take(ADDRESSES_MAX) {
-            let length = text.len();
+        for address in &self.addresses {
             let _ = write!(text, ";{},{}", address.ip(), address.port());
-            if text.len() > NAME_BYTES_MAX {
-                text.truncate(length);
-            }
         }
         text
     }

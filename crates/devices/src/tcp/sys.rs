@@ -168,6 +168,20 @@ pub(super) fn set_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) {
     let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s);
 }
 
+/// The limit of the rate in bytes a second.
+#[cfg(test)]
+pub(super) fn pacing_rate(socket: BorrowedFd<'_>) -> u64 {
+    let mut rate = 0_u64;
+    let mut length = size_of_val(&rate) as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
+    // SAFETY: the kernel writes at most `length` bytes to `rate`.
+    let answer = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut rate).cast(), &raw mut length)
+    };
+    assert_eq!(answer, 0, "the kernel says the rate");
+    rate
+}
+
 /// The kernel's knowledge of the far end of a connection.
 pub(super) struct FarEnd {
     /// Segments sent and not acknowledged.

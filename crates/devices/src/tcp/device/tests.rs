@@ -245,6 +245,37 @@ fn a_connection_that_breaks_is_reported_and_made_anew() {
 }
 
 #[test]
+fn a_gap_paces_the_connection_that_is_and_those_to_come() {
+    let (mut a, mut b, _) = pair(1);
+    let full = a.rails()[0].bandwidth_bytes_per_s;
+    let rate = |device: &mut Tcp| sys::pacing_rate(socket_to(device, 1).as_fd());
+    let come_up = |a: &mut Tcp, b: &mut Tcp| {
+        let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+        let mut seen = Seen::default();
+        run(a, b, &mut seen, |_, _, seen| {
+            seen.events.iter().all(|events| events.iter().any(|event| matches!(event, Event::RailUp(..))))
+        });
+    };
+    let half = Gap { milli_packets: 1_000 };
+    a.set_gap(Rail(1), ProcessId(1), half);
+    come_up(&mut a, &mut b);
+    assert_eq!(rate(&mut a), full / 2);
+    a.set_gap(Rail(1), ProcessId(1), Gap::NONE);
+    assert_eq!(rate(&mut a), u64::MAX);
+    a.set_gap(Rail(1), ProcessId(1), Gap { milli_packets: 3_000 });
+    a.reset(Rail(1), ProcessId(1));
+    come_up(&mut a, &mut b);
+    assert_eq!(rate(&mut a), full / 4);
+    assert!(b.peer(ProcessId(0)).is_some_and(|peer| peer.paces == [u64::MAX]), "the far end has no gap");
+    a.set_gap(Rail(1), ProcessId(1), Gap { milli_packets: u32::MAX });
+    assert!(rate(&mut a) > 0, "it is not silent for ever");
+    // A rail or a process that is not there.
+    a.set_gap(Rail(0), ProcessId(1), half);
+    a.set_gap(Rail(9), ProcessId(1), half);
+    a.set_gap(Rail(1), ProcessId(7), half);
+}
+
+#[test]
 fn process_that_dies_is_gone_and_one_that_says_goodbye_left() {
     for says_goodbye in [false, true] {
         let (mut a, mut b, card) = pair(2);
