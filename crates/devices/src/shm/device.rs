@@ -123,7 +123,6 @@ impl Shm {
         control.told.introduce(config.processes[me as usize].0.wrapping_sub(config.first.0));
         control.pid.store(sys::process_id() as u32, Ordering::Relaxed);
         control.state.store(STATE_ATTACHED, Ordering::Release);
-        segment.attached_count().fetch_add(1, Ordering::AcqRel);
         let sender = |peer: u32| {
             let announcement = segment.controls()[peer as usize].senders.announcement(me);
             let mut sender = Sender::new(segment.ring(me, peer), !is_oversubscribed);
@@ -445,6 +444,11 @@ fn address_in(remote: RemoteRegion, len: usize) -> Option<u64> {
     (end <= registered_bytes).then_some(address + remote.offset)
 }
 
+/// The device's clock so long after its start.
+fn clock_at(passed: Duration) -> Instant {
+    Instant(passed.as_secs() * 1_000_000_000_000 + u64::from(passed.subsec_nanos()) * 1_000)
+}
+
 fn report_gone(peer: &mut Peer, events: &mut VecDeque<Event>) {
     peer.watch = None;
     let said_goodbye = peer.control.state.load(Ordering::Acquire) == STATE_DETACHED;
@@ -532,8 +536,7 @@ impl Device for Shm {
     }
 
     fn time(&self) -> Option<Instant> {
-        let passed = self.began.elapsed();
-        Some(Instant(passed.as_secs() * 1_000_000_000_000 + u64::from(passed.subsec_nanos()) * 1_000))
+        Some(clock_at(self.began.elapsed()))
     }
 
     fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {

@@ -121,7 +121,6 @@ pub(crate) const STATE_DETACHED: u32 = 2;
 struct Header {
     fingerprint: AtomicU64,
     fenceless_count: AtomicU32,
-    attached_count: AtomicU32,
 }
 
 /// Sizes of one ring.
@@ -367,11 +366,6 @@ impl Segment {
         &self.header().fenceless_count
     }
 
-    /// How many have attached so far.
-    pub(crate) fn attached_count(&self) -> &'static AtomicU32 {
-        &self.header().attached_count
-    }
-
     /// The ranks' controls, by local rank.
     pub(crate) fn controls(&self) -> &'static [Control] {
         // SAFETY: atomics.
@@ -411,6 +405,7 @@ mod tests {
     fn rings_of_a_layout_do_not_overlap_and_end_inside() {
         for n in [1, 2, 5, 32, 100] {
             let layout = Layout::new(n, RingSize::for_ranks(n));
+            assert!(layout.counts_at >= layout.controls_at + n as usize * size_of::<Control>());
             assert!(layout.rings_at >= layout.counts_at + (n * n) as usize * size_of::<Counts>());
             assert_eq!(layout.rooms_at, layout.rings_at + (n * n) as usize * layout.ring.bytes());
             assert!(layout.answers_at >= layout.rooms_at + ROOMS_COUNT * layout.room.bytes());

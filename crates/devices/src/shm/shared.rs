@@ -416,6 +416,23 @@ mod tests {
     }
 
     #[test]
+    fn the_lock_of_a_living_process_is_waited_for() {
+        let (memory, _source) = SharedMemory::create(1, 0).unwrap();
+        let word = memory.mapping.word(0);
+        // The first process lives as long as any.
+        word.store(1, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| drop(memory.lock(0)));
+            for _ in 0..3_000 {
+                std::thread::yield_now();
+                assert_eq!((word.load(Ordering::Relaxed), thread.is_finished()), (1, false));
+            }
+            word.store(0, Ordering::Release);
+        });
+        assert_eq!(word.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn the_lock_of_a_dead_process_is_taken_from_it() {
         let (memory, _source) = SharedMemory::create(1, 0).unwrap();
         // No process has such a number.

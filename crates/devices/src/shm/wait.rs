@@ -252,8 +252,14 @@ mod tests {
             yields_time: Duration::ZERO,
         };
         let mut wait = policy.start();
-        let steps: Vec<_> = (0..5).map(|_| wait.step_beside(&ALONE)).collect();
         use WaitStep::{Sleep, Spin, Yield};
+        let mut step = || {
+            let is_spin = wait.step_is_spin();
+            let step = wait.step_beside(&ALONE);
+            assert_eq!(is_spin, step == Spin, "it says so before");
+            step
+        };
+        let steps: Vec<_> = (0..5).map(|_| step()).collect();
         assert_eq!(steps, [Spin, Spin, Yield, Sleep, Sleep]);
     }
 

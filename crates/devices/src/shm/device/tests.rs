@@ -354,3 +354,70 @@ fn the_end_of_a_process_is_noticed_once() {
     assert_eq!(is_gone, [false, true, true, true, false]);
     assert!(world[0].peers.iter().all(|peer| peer.watch.is_none()), "no descriptor is kept");
 }
+
+#[test]
+fn the_clock_counts_picoseconds_since_it_began() {
+    assert_eq!(clock_at(Duration::new(5, 7)).0, 5_000_000_007_000);
+    assert!(world(1, |_| {})[0].time().is_some());
+}
+
+#[test]
+fn a_process_alone_reaches_itself() {
+    let mut device = Shm::alone(ProcessId(7)).unwrap();
+    device.send(RAIL, ProcessId(7), b"x", NO_PAYLOAD).unwrap();
+    assert_eq!(receive(&mut device), Some((ProcessId(7), b"x".to_vec())));
+    assert!(device.rails_to(ProcessId(8)).is_empty());
+}
+
+#[test]
+fn the_expected_peer_is_looked_at_first() {
+    let mut world = world(4, |_| {});
+    for expected in [1, 3, 2, 0] {
+        for device in &mut world {
+            device.send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
+        }
+        world[0].expect(Some(ProcessId(10 + 2 * expected)));
+        let order: Vec<u32> = (0..4).map(|_| receive(&mut world[0]).unwrap().0.0).collect();
+        assert_eq!(order[0], 10 + 2 * expected, "{order:?}");
+        // From any: it goes on with the same.
+        world[0].expect(None);
+    }
+}
+
+#[test]
+fn ranks_with_a_cpu_each_are_those_that_have_one() {
+    let fenceless_count = |cpus_count: u32| {
+        let world = world(2, |config| config.cpus_count = cpus_count);
+        world[0].segment.fenceless_count().load(Ordering::Relaxed)
+    };
+    assert_eq!(fenceless_count(1), 0);
+    assert_eq!(fenceless_count(2), fenceless_count(1_000));
+}
+
+#[test]
+fn room_that_is_given_back_wakes_who_lacks_it() {
+    let small = RingSize { slots_count: 8, lines_counts: [16, 0] };
+    let mut world = world(2, |config| config.ring = Some(small));
+    let asleep = |world: &[Shm]| world[1].segment.controls()[1].sleep.load(Ordering::Relaxed) != 0;
+    while world[1].send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).is_ok() {}
+    assert_eq!(world[1].arm(), Armed::Armed);
+    assert!(receive(&mut world[0]).is_some() && asleep(&world), "a quarter of the ring at a time");
+    assert!(receive(&mut world[0]).is_some() && !asleep(&world));
+    // It was woken, and looks.
+    assert_eq!(world[1].arm(), Armed::NotYet);
+    world[1].send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
+}
+
+#[test]
+fn a_rank_that_sleeps_at_its_bell_hears_a_packet() {
+    let mut world = world(2, |_| {});
+    let listening = world[0].hang_bell().unwrap();
+    let heard = || rustix::io::read(&listening, &mut [0; 8]);
+    for _ in 0..2 {
+        assert_eq!(world[0].arm_at_bell(), Armed::Armed);
+        assert_eq!(heard(), Err(rustix::io::Errno::AGAIN));
+        world[1].send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
+        assert_eq!(heard(), Ok(1));
+        assert!(receive(&mut world[0]).is_some());
+    }
+}

@@ -10,6 +10,7 @@ use crate::shm::sleep::Sleeper;
 use crate::shm::sys::{self, Mapping};
 use ayatori_core::coll::Collective;
 use ayatori_core::coll::select::Question;
+use ayatori_core::explain::Label;
 use ayatori_random::Random;
 use room::{DEPTH, RoomLayout};
 use std::os::fd::AsFd;
@@ -26,6 +27,9 @@ struct Operation {
     salt: usize,
     is_in_place: bool,
 }
+
+/// What memory holds that nothing was written to.
+const UNTOUCHED: u8 = 0xee;
 
 const COLLECTIVES: [Collective; 11] = [
     Collective::Barrier,
@@ -91,6 +95,29 @@ impl Operation {
         folded
     }
 
+    /// Bytes that a member gets.
+    fn received_bytes(&self, rank: u32, n: u32) -> usize {
+        match self.collective {
+            // Also at the first, which gets nothing.
+            Collective::Exscan => self.len,
+            _ => self.result(rank, n).map_or(0, |result| result.len()),
+        }
+    }
+
+    /// Lengths as algorithms are chosen by.
+    fn label(&self, n: u32) -> Label {
+        let bytes = match self.collective {
+            Collective::Barrier => 0,
+            Collective::ReduceScatter => self.len * n as usize,
+            _ => self.len,
+        };
+        let is_rooted = matches!(
+            self.collective,
+            Collective::Bcast | Collective::Reduce | Collective::Gather | Collective::Scatter
+        );
+        Label { collective: self.collective, bytes: bytes as u64, root: is_rooted.then_some(self.root) }
+    }
+
     /// What a member has in the end; `None`: it gets nothing.
     fn result(&self, rank: u32, n: u32) -> Option<Vec<u8>> {
         let all = || (0..n).flat_map(|from| self.given(from, n)).collect();
@@ -131,8 +158,7 @@ impl Member {
     fn begin(&mut self, operation: &Operation, rank: u32, n: u32) {
         let Operation { collective, root, element_bytes, is_in_place, .. } = *operation;
         self.send = operation.given(rank, n);
-        let result_bytes = operation.result(rank, n).map_or(0, |result| result.len());
-        self.receive = vec![0xee; result_bytes];
+        self.receive = vec![UNTOUCHED; operation.received_bytes(rank, n)];
         let is_one_buffer = collective == Collective::Bcast
             || is_in_place
                 && matches!(collective, Collective::Allreduce | Collective::Alltoall | Collective::Scan);
@@ -157,7 +183,7 @@ impl Member {
         let begun_count = self.begun_count as u64;
         let node = self.node();
         node.start(call);
-        assert_eq!(node.calls_count(), begun_count);
+        assert_eq!((node.calls_count(), node.label()), (begun_count, operation.label(n)));
     }
 
     /// Overwrites the memory of the call that has ended.
@@ -282,12 +308,15 @@ impl Group {
             let before = self.sleeps();
             assert!(!self.look(rank, operation), "the look before has left something to do");
             assert_eq!(self.sleeps(), before);
+            let is_one_waited_for = matches!(operation.collective, Collective::Bcast | Collective::Scatter);
+            let awaited = (is_one_waited_for && rank != operation.root).then_some(operation.root);
+            assert_eq!(self.members[rank as usize].node().awaited(), awaited);
             return;
         }
         let member = &mut self.members[rank as usize];
-        if let Some(result) = operation.result(rank, n) {
-            assert!(member.receive == result, "the result of {operation:?} at {rank}");
-        }
+        let untouched = || vec![UNTOUCHED; member.receive.len()];
+        let result = operation.result(rank, n).unwrap_or_else(untouched);
+        assert!(member.receive == result, "the result of {operation:?} at {rank}");
         member.scribble();
         member.ended_count += 1;
         if operation.collective == Collective::Barrier {
@@ -403,7 +432,7 @@ fn members_read_along_while_the_root_writes() {
         room.publish(0, pieces);
         group.move_on(1, &operations);
         let read = &group.members[1].receive;
-        assert!(read[..end] == data[..end] && read[end..].iter().all(|&byte| byte == 0xee));
+        assert!(read[..end] == data[..end] && read[end..].iter().all(|&byte| byte == UNTOUCHED));
     }
     group.move_on(0, &operations);
     group.move_on(1, &operations);
