@@ -336,6 +336,9 @@ mod tests {
         let (_source, ranks, observer) = job();
         ranks[0].call_words().enter(2);
         let called = || observer.look()[0].call.clone().unwrap();
+        ranks[1].announce(1, "");
+        assert_eq!(observer.look()[1].world_count, Some(1));
+        observer.segment.names().0[0].store(0, Ordering::Relaxed);
         assert_eq!((called(), observer.look()[0].world_count), ("function 2".to_owned(), None));
         let room = NAMES_BYTES - 8 * NAMES_HEAD_WORDS;
         let names = |second: &str, len: usize| {
@@ -355,6 +358,8 @@ mod tests {
         ranks[0].announce(2, &names("MPI_B", room));
         ranks[1].announce(2, "MPI_A\nMPI_C\n");
         assert_eq!(called(), "MPI_B");
+        ranks[0].call_words().enter(1);
+        assert_eq!(called(), "MPI_A");
         let all = observer.segment.read_names();
         assert_eq!(all.iter().map(|name| name.len() + 1).sum::<usize>(), room + 1, "all of them");
     }

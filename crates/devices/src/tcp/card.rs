@@ -217,6 +217,7 @@ mod tests {
             "ayatori1|0|1|eth0,1,10.0.0.1,33,5",
             "ayatori1|0|1|eth0,1,10.0.0.1,24,0",
             "ayatori1|0|1|eth0,1,10.0.0.1,24",
+            "ayatori1|0|1|eth0,1,fd00::1,129,5",
             "ayatori1|0|1|eth0,1,host,24,1",
             "ayatori1|0|1|eth 0,1",
         ] {
@@ -226,5 +227,26 @@ mod tests {
         assert!(named(NAME_BYTES_MAX).is_ok());
         assert_eq!(named(NAME_BYTES_MAX + 1), Err(NotCard("an interface's name is none")));
         assert_eq!(named(CARD_BYTES_MAX), Err(NotCard("too long")));
+        let zeros = "0".repeat(CARD_BYTES_MAX - "ayatori1|0|1".len());
+        assert!(Card::parse(&format!("ayatori1|0|{zeros}1")).is_ok(), "as long as may be");
+    }
+
+    #[test]
+    fn a_card_that_does_not_fit_loses_addresses_to_the_last_but_one() {
+        let addresses = |host: u8| {
+            let address = |net: u8| (Address { ip: [10, net, 0, host].into(), prefix_bits: 24 }, 40_000);
+            (0..ADDRESSES_MAX as u8).map(address).collect()
+        };
+        let endpoint = |host: u8| {
+            let name = format!("eth{host}");
+            Endpoint { name, speed_mbit_per_s: 1_000, addresses: addresses(host) }
+        };
+        let card = Card { node: 1, cpus_count: 1, endpoints: vec![endpoint(1), endpoint(2)] };
+        for most in 1..=ADDRESSES_MAX {
+            let text = card.emit_all(most);
+            assert_eq!(card.emit(text.len()).as_ref(), Some(&text));
+            let less = card.emit(text.len() - 1);
+            assert_eq!(less, (most > 1).then(|| card.emit_all(most - 1)), "each keeps one");
+        }
     }
 }

@@ -443,6 +443,10 @@ mod tests {
             received,
             [[&b"long"[..], &payload].concat(), b"next".to_vec(), [&b"last"[..], &payload].concat()]
         );
+        a.send(b"long", [Piece::Bytes(&payload), Piece::EMPTY]).expect("sent");
+        assert!(a.keeps_tail());
+        a.say_goodbye();
+        assert_eq!(receive_by(&mut b, Taking::Whole, &mut place).len(), 1, "a goodbye is behind it");
         assert_eq!(b.damaged_count(), 0);
     }
 

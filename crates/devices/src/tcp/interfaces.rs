@@ -508,6 +508,28 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn only_what_lacks_a_carrier_or_an_address_may_come_up() {
+        let coming_up = |only: Option<&str>| {
+            let filter = RailFilter::new(only, None).expect("filter");
+            let mut down = interface("eth4", 7, &["10.4.0.1/24"]);
+            (down.is_up, down.is_running) = (false, false);
+            let interfaces = [host(), vec![down]].concat();
+            let names = interfaces.iter().filter(|one| filter.may_come_up(one)).map(|one| one.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(coming_up(None), ["eth3", "wlan0"]);
+        assert_eq!(coming_up(Some("eth3,eth4")), ["eth3"]);
+        // An address that is still to come may be of any network.
+        assert_eq!(coming_up(Some("10.9.0.0/16")), ["wlan0"]);
+        assert_eq!(coming_up(Some("10.3.0.0/16")), ["eth3", "wlan0"]);
+        let says_why = |only: Option<&str>| {
+            let none = RailFilter::new(only, None).expect("filter").choose(&[]).expect_err("none");
+            none.to_string().contains("--rails")
+        };
+        assert_eq!([None, Some("eth9")].map(says_why), [false, true], "whether the user asked for some");
+    }
+
+    #[test]
     fn nonsense_is_named() {
         for bad in ["10.0.0.0/33", "eth0/24", "", "a b", "::/129", "1.2.3.4/x"] {
             let error = RailFilter::new(Some(&format!("{bad},eth1")), None).expect_err(bad);

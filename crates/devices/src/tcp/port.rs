@@ -408,6 +408,10 @@ mod tests {
         there.send(b"word").unwrap();
         let got = await_some(|| Some(here.receive().unwrap().to_vec()).filter(|got| !got.is_empty()));
         assert_eq!(got, b"word");
+        for stream in [&here, &there] {
+            let flags = rustix::io::fcntl_getfd(&stream.socket).unwrap();
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "programs that are started get no stream");
+        }
         drop(there);
         await_some(|| here.receive().err());
     }

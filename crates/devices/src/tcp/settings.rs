@@ -63,7 +63,11 @@ impl Settings {
     /// # Errors
     /// In words, which variable says nonsense.
     pub fn from_environment() -> Result<Self, String> {
-        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let (only, not) = (text(ENV_RAILS), text(ENV_NO_RAILS));
         let filter = RailFilter::new(only.as_deref(), not.as_deref())
             .map_err(|error| format!("{ENV_RAILS}, {ENV_NO_RAILS}: {error}"))?;
@@ -141,4 +145,36 @@ impl Timing {
 pub(super) fn core_duration(duration: Duration) -> core_time::Duration {
     // Core counts picoseconds.
     core_time::Duration::from_ns(duration.as_nanos().min(u128::from(u64::MAX / 1_000)) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_set_what_they_name_and_blank_ones_nothing() {
+        let read = |variables: &[(&str, &str)]| {
+            let of = |name: &str| variables.iter().find(|one| one.0 == name).map(|one| one.1.to_owned());
+            Settings::from_variables(of)
+        };
+        let blank = [ENV_RAILS, ENV_NO_RAILS, ENV_PORTS, "AYATORI_TCP_CONGESTION", "AYATORI_TCP_CRC"];
+        for settings in [read(&[]).unwrap(), read(&blank.map(|name| (name, " "))).unwrap()] {
+            assert!(settings.filter == RailFilter::default() && settings.ports.is_none());
+            assert!(settings.congestion.is_none() && !settings.is_unchecked);
+        }
+        let settings = read(&[
+            (ENV_RAILS, "eth1"),
+            (ENV_PORTS, "40000-40001"),
+            ("AYATORI_TCP_CONGESTION", "bbr"),
+            ("AYATORI_TCP_CRC", "0"),
+        ])
+        .unwrap();
+        assert!(settings.filter == RailFilter::new(Some("eth1"), None).unwrap() && settings.is_unchecked);
+        assert_eq!(settings.ports, Some(PortRange { first: 40_000, last: 40_001 }));
+        assert_eq!(settings.congestion.as_deref(), Some("bbr"));
+        assert!(!read(&[("AYATORI_TCP_CRC", "1")]).unwrap().is_unchecked);
+        for (name, value) in [(ENV_PORTS, "5-4"), (ENV_NO_RAILS, "10.0.0.0/99")] {
+            assert!(read(&[(name, value)]).is_err_and(|error| error.contains(name)), "{name}");
+        }
+    }
 }

@@ -414,6 +414,53 @@ fn what_the_kernel_has_no_room_for_is_told_until_it_has() {
     assert!(a.is_flushed());
 }
 
+#[test]
+fn a_process_that_leaves_waits_for_those_that_read() {
+    for patience in [Duration::ZERO, LIMIT] {
+        let (mut a, mut b, _) = pair(1);
+        let (mut seen, payload) = (Seen::default(), vec![7; 60_000]);
+        let send =
+            |a: &mut Tcp| a.send(Rail(1), ProcessId(1), b"long", [Piece::Bytes(&payload), Piece::EMPTY]);
+        run(&mut a, &mut b, &mut seen, |a, _, _| send(a).is_ok());
+        let mut sent_count = 1;
+        while send(&mut a).is_ok() {
+            sent_count += 1;
+        }
+        assert!(!a.is_flushed(), "nobody reads");
+        let leaving = std::thread::spawn(move || a.detach(patience));
+        if patience == Duration::ZERO {
+            leaving.join().expect("it does not wait at all");
+            continue;
+        }
+        let mut received_count = seen.packets[1].len();
+        loop {
+            match b.poll() {
+                Some(Event::Packet(incoming)) => {
+                    received_count += 1;
+                    b.release(incoming);
+                }
+                Some(Event::PeerLeft(_)) => break,
+                _ => std::thread::yield_now(),
+            }
+        }
+        leaving.join().expect("left");
+        assert_eq!(received_count, sent_count);
+    }
+}
+
+#[test]
+fn only_what_is_not_known_of_a_process_is_asked_for() {
+    let (mut a, _b, _) = pair(1);
+    let states = [(0, false, false), (NONE, true, false), (NONE, false, true), (NONE, false, false)];
+    for (last, is_wanted, is_over) in states {
+        let peer = a.peer_mut(ProcessId(1)).expect("a peer");
+        (peer.last, peer.is_wanted, peer.is_over) = (last, is_wanted, is_over);
+        a.expect_long(ProcessId(1));
+        let is_unknown = last == NONE && !is_wanted && !is_over;
+        assert_eq!(a.peer(ProcessId(1)).map(|peer| peer.is_awaited), Some(is_unknown));
+    }
+}
+
 /// Sends a packet from `b` to `a`, which polls until it has it; in how many polls.
 fn hand_over(a: &mut Tcp, b: &mut Tcp, bytes: &[u8]) -> u32 {
     b.send(Rail(1), ProcessId(0), bytes, NO_PAYLOAD).expect("there is room");
