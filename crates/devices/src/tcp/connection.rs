@@ -477,6 +477,45 @@ mod tests {
     }
 
     #[test]
+    fn long_packet_with_a_wrong_header_is_never_offered() {
+        let payload = vec![5; 100_000];
+        let frame = |header_sum: u32| {
+            let sums = Some(Sums { header: header_sum, payload: None });
+            let head = Head { kind: Kind::Packet, body_bytes: 100_004, header_bytes: 4, sums }.emit();
+            [&head[..], b"head", &payload, &sum(&payload).to_le_bytes()].concat()
+        };
+        let bytes = [frame(sum(b"head") ^ 1), frame(sum(b"head"))].concat();
+        let (mut a, b) = pair(true);
+        let (mut place, mut received) = (Vec::new(), Vec::new());
+        for part in bytes.chunks(30_000) {
+            assert_eq!(rustix::net::send(&b, part, SendFlags::NOSIGNAL), Ok(part.len()));
+            received.extend(receive_by(&mut a, Taking::Fetched, &mut place));
+        }
+        assert_eq!((received, a.damaged_count()), (vec![[&b"head"[..], &payload].concat()], 1));
+    }
+
+    #[test]
+    fn what_came_before_a_send_failed_is_handed_over() {
+        for has_unsent in [false, true] {
+            let (mut a, mut b) = two(false);
+            b.send(b"last", [Piece::EMPTY, Piece::EMPTY]).expect("sent");
+            let long = vec![7; 60_000];
+            while has_unsent && a.send(b"long", [Piece::Bytes(&long), Piece::EMPTY]).is_ok() {}
+            assert_eq!(a.has_unsent(), has_unsent);
+            drop(b);
+            if has_unsent {
+                assert!(a.flush(), "nothing is left to be sent");
+            } else {
+                assert!(a.send(b"x", [Piece::EMPTY, Piece::EMPTY]).is_err());
+            }
+            assert!(a.is_broken && !a.has_unsent());
+            assert!(a.send(b"y", [Piece::EMPTY, Piece::EMPTY]).is_err(), "it does not recover");
+            assert_eq!(receive(&mut a), [b"last".to_vec()]);
+            assert_eq!(a.read(), Read::Ended);
+        }
+    }
+
+    #[test]
     fn end_of_stream_behind_a_long_packet_is_always_looked_for() {
         let payload = vec![5; 100_000];
         let sums = Some(Sums { header: sum(b"head"), payload: None });

@@ -9,6 +9,7 @@ use ayatori_core::device::{RailCapabilities, profiles};
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
+use std::num::NonZero;
 use std::time::Duration;
 
 /// Most interfaces used by one process.
@@ -123,7 +124,7 @@ impl Interface {
             entry.name.truncate(entry.name.find(':').unwrap_or(entry.name.len()));
             let place = list.iter().position(|known| known.name == entry.name).unwrap_or_else(|| {
                 list.push(Self {
-                    speed_mbit_per_s: fact(&entry.name, "speed").filter(|&speed: &u32| speed > 0),
+                    speed_mbit_per_s: fact(&entry.name, "speed").map(NonZero::<u32>::get),
                     mtu_bytes: fact(&entry.name, "mtu"),
                     numa_node: fact(&entry.name, "device/numa_node"),
                     name: entry.name,
@@ -149,7 +150,7 @@ impl Interface {
     }
 }
 
-/// A number that the kernel says about an interface.
+/// A number that the kernel says about an interface, if it is one.
 fn fact<T: std::str::FromStr>(name: &str, what: &str) -> Option<T> {
     std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok()?.trim().parse().ok()
 }

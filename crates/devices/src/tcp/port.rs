@@ -436,6 +436,26 @@ mod tests {
         });
     }
 
+    #[test]
+    fn a_stream_takes_what_there_is_room_for_and_the_rest_later() {
+        use rustix::net::{SocketType, socketpair};
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (a, b) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let (mut from, mut to) = (Stream::over(a), Stream::over(b));
+        assert!(to.receive().unwrap().is_empty(), "nothing has come");
+        let bytes: Vec<u8> = (0..2 << 20).map(|at| (at % 251) as u8).collect();
+        assert!(!from.send(&bytes).unwrap());
+        let mut received = to.receive_at_most(10).unwrap().to_vec();
+        assert_eq!(received.len(), 10);
+        while received.len() < bytes.len() {
+            received.extend(to.receive().unwrap());
+            from.send(&[]).unwrap();
+        }
+        assert!(from.send(&[]).unwrap() && received == bytes);
+        drop(to);
+        assert!(from.send(b"more").is_err());
+    }
+
     /// A caller by itself, and its connection.
     fn stranger(port: &Port) -> (TcpStream, [u8; HELLO_BYTES]) {
         let stream = TcpStream::connect(port.name().addresses[0]).unwrap();

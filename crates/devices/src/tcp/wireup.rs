@@ -5,7 +5,7 @@ use super::card::{Card, CardBook, Endpoint};
 use super::device::{DOORBELL, NEWS, NONE, Peer, Tcp, peer};
 use super::error::{TcpError, system};
 use super::handshake::Key;
-use super::interfaces::{Address, Interface, await_rails};
+use super::interfaces::{Address, Interface, RailFilter, RailsError, await_rails};
 use super::peers::{Maker, Peers};
 use super::settings::{PortRange, Settings};
 use ayatori_core::ids::ProcessId;
@@ -19,14 +19,19 @@ use std::sync::Arc;
 
 /// Waiting connections the kernel keeps for each listener.
 const BACKLOG: i32 = 256;
+
 /// The interfaces that can be rails now, or else the loopback.
 pub(super) fn usable_here(settings: &Settings) -> Result<Vec<Interface>, TcpError> {
     let all = Interface::list().map_err(system("list the network interfaces"))?;
-    Ok(settings.filter.choose(&all).or_else(|error| {
+    Ok(usable_of(all, &settings.filter)?)
+}
+
+fn usable_of(all: Vec<Interface>, filter: &RailFilter) -> Result<Vec<Interface>, RailsError> {
+    filter.choose(&all).or_else(|error| {
         let is_usable = |one: &Interface| one.is_loopback && one.is_up && !one.addresses.is_empty();
         let loopback: Vec<Interface> = all.into_iter().filter(is_usable).collect();
         if loopback.is_empty() { Err(error) } else { Ok(loopback) }
-    })?)
+    })
 }
 
 /// A process that listens and does not talk yet.
@@ -209,6 +214,24 @@ pub(super) fn listen_at(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::interfaces::tests::interface;
+
+    #[test]
+    fn the_loopback_serves_where_no_interface_does() {
+        let [lo, eth] = [("lo", 1, "127.0.0.1/8"), ("eth0", 2, "10.0.0.1/24")]
+            .map(|(name, index, address)| interface(name, index, &[address]));
+        let names = |all: &[Interface]| {
+            let usable = usable_of(all.to_vec(), &RailFilter::default());
+            usable.map(|all| all.into_iter().map(|one| one.name).collect::<Vec<_>>()).ok()
+        };
+        let without_carrier = Interface { is_running: false, ..eth.clone() };
+        assert_eq!(names(&[lo.clone(), eth]), Some(vec!["eth0".to_owned()]));
+        assert_eq!(names(&[lo.clone(), without_carrier.clone()]), Some(vec!["lo".to_owned()]));
+        let (down, bare) = (Interface { is_up: false, ..lo.clone() }, Interface { addresses: vec![], ..lo });
+        for useless in [down, bare] {
+            assert_eq!(names(&[useless, without_carrier.clone()]), None);
+        }
+    }
 
     #[test]
     fn ranges_of_ports_are_read_and_nonsense_is_named() {

@@ -488,6 +488,34 @@ fn a_connection_read_alone_is_read_for_other_receives_too() {
         a.expect(hint);
         hand_over(&mut a, &mut b, b"unexpected");
     }
+    let read_alone = |a: &mut Tcp, b: &mut Tcp| {
+        a.expect(Some(ProcessId(1)));
+        for number in 0..10 * STREAK {
+            hand_over(a, b, &number.to_le_bytes());
+        }
+        assert!(a.solo != NONE);
+    };
+    // What waits for room waits for the kernel's word.
+    read_alone(&mut a, &mut b);
+    let payload = vec![7; 60_000];
+    while a.send(Rail(1), ProcessId(1), b"long", [Piece::Bytes(&payload), Piece::EMPTY]).is_ok() {}
+    while a.solo != NONE {
+        assert_eq!(a.poll(), None);
+    }
+    run(&mut a, &mut b, &mut seen, |a, _, _| a.is_flushed());
+    read_alone(&mut a, &mut b);
+    a.reset(Rail(1), ProcessId(1));
+    assert_eq!(a.solo, NONE, "it is no more");
+}
+
+#[test]
+fn a_connection_to_a_process_that_has_left_is_not_kept() {
+    let (mut a, _b, _) = pair(1);
+    a.peer_mut(ProcessId(1)).expect("a peer").is_over = true;
+    let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    a.on_up(ProcessId(1), Rail(1), 1, socket.into());
+    assert!(a.connections.iter().all(Option::is_none) && a.events.is_empty());
+    assert_eq!(a.peer(ProcessId(1)).map(|peer| peer.last), Some(NONE));
 }
 
 #[test]
