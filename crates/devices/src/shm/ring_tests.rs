@@ -44,6 +44,29 @@ fn random_length(random: &mut Random, max: usize) -> usize {
 }
 
 #[test]
+fn a_writer_without_lines_learns_when_there_are_some() {
+    let ring = ring(64, [16, 256]);
+    let (mut sender, mut receiver) = (Sender::new(ring, false), Receiver::new(ring));
+    for bytes in [4 * LINE_BYTES, 64 * LINE_BYTES] {
+        let payload = vec![7; bytes];
+        for _ in 0..3 {
+            let mut count = 0;
+            while sender.push(b"head", [&payload, &[]]).is_ok() {
+                count += 1;
+            }
+            assert!(count > 0 && !sender.has_news(), "it has heard of all that is released");
+            while !sender.has_news() {
+                assert_eq!(receiver.poll(), Seen::Packet);
+                receiver.release();
+            }
+        }
+        while receiver.poll() == Seen::Packet {
+            receiver.release();
+        }
+    }
+}
+
+#[test]
 fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
     for seed in 0..400 {
         let mut random = Random::new(seed);

@@ -21,7 +21,7 @@ use super::device::Shm;
 use super::segment::{Control, STATE_DETACHED, Segment, ShmError};
 use super::words::{ANSWER_BYTES, CallWords, NAMES_BYTES, NAMES_HEAD_WORDS, Words};
 use super::{sleep, sys};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -235,8 +235,11 @@ fn both(call: u32, calls_count: u32) -> u64 {
 
 /// Milliseconds of the host's steady clock.
 fn now_ms() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
+    ms_of(clock_gettime(ClockId::Monotonic))
+}
+
+fn ms_of(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
 }
 
 impl Segment {
@@ -300,6 +303,7 @@ mod tests {
         assert!(observer.look()[0].unchanged_ms.is_some());
         ranks[0].call_words().leave();
         assert_eq!(observer.look()[0].unchanged_ms, None, "a function less is a change");
+        assert_eq!(ms_of(Timespec { tv_sec: 5, tv_nsec: 7_999_999 }), 5_007);
     }
 
     #[test]

@@ -412,6 +412,15 @@ pub(super) mod tests {
         assert_eq!(seen, [("test2", 2, both), ("test9", 9, vec!["fe80::9".to_owned()])]);
     }
 
+    #[test]
+    fn the_loopback_of_this_host_is_listed_as_it_is() {
+        let all = Interface::list().expect("a list");
+        let loopback = all.iter().find(|one| one.name == "lo").expect("tests use it");
+        assert!(loopback.is_loopback && loopback.is_up && loopback.is_running && loopback.index > 0);
+        assert!(loopback.addresses.iter().any(|address| address.to_string() == "127.0.0.1/8"));
+        assert!(all.iter().all(|one| one.name == "lo" || !one.is_loopback), "there is no other");
+    }
+
     fn host() -> Vec<Interface> {
         let mut dead = interface("eth3", 5, &["10.3.0.1/24"]);
         dead.is_running = false;

@@ -11,7 +11,7 @@ use super::acceptor::{scoped, stream_socket};
 use super::error::{TcpError, system};
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
 use super::interfaces::Interface;
-use super::settings::{Settings, Timing};
+use super::settings::Settings;
 use super::wireup;
 use ayatori_core::connect::Verdict;
 use ayatori_core::ids::ProcessId;
@@ -76,7 +76,7 @@ impl PortName {
 pub struct Port {
     name: PortName,
     listeners: Vec<OwnedFd>,
-    timing: Timing,
+    settings: Settings,
     callers: Vec<Caller>,
 }
 
@@ -110,7 +110,7 @@ impl Port {
             return Err(system("find an address for a port")(error));
         }
         let name = PortName { key, addresses };
-        Ok(Self { name, listeners, timing: settings.timing, callers: Vec::new() })
+        Ok(Self { name, listeners, settings: settings.clone(), callers: Vec::new() })
     }
 
     /// The name that callers must know.
@@ -122,10 +122,11 @@ impl Port {
     pub fn accept(&mut self) -> Option<Stream> {
         let now = Instant::now();
         for listener in &self.listeners {
-            while self.callers.len() < self.timing.pending_max {
+            while self.callers.len() < self.settings.timing.pending_max {
                 match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                     Ok(socket) => {
-                        let until = now + self.timing.handshake;
+                        self.settings.apply(&socket);
+                        let until = now + self.settings.timing.handshake;
                         self.callers.push(Caller { socket, until, inbox: Vec::new(), asked: None });
                     }
                     Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -210,7 +211,7 @@ impl Caller {
 /// A call to a port, on its way.
 pub struct Call {
     name: PortName,
-    timing: Timing,
+    settings: Settings,
     next: usize,
     current: Option<Attempt>,
 }
@@ -236,7 +237,7 @@ pub struct NoSuchPort;
 impl Call {
     /// Begins.
     pub fn new(name: PortName, settings: &Settings) -> Self {
-        Self { name, timing: settings.timing, next: 0, current: None }
+        Self { name, settings: settings.clone(), next: 0, current: None }
     }
 
     /// Goes on; the stream, once the port's owner has accepted.
@@ -248,7 +249,7 @@ impl Call {
             let Some(attempt) = &mut self.current else {
                 let Some(&address) = self.name.addresses.get(self.next) else { return Err(NoSuchPort) };
                 self.next += 1;
-                self.current = Attempt::begin(address, Instant::now() + self.timing.connect).ok();
+                self.current = Attempt::begin(address, &self.settings).ok();
                 continue;
             };
             match attempt.advance(&self.name.key) {
@@ -261,9 +262,10 @@ impl Call {
 }
 
 impl Attempt {
-    fn begin(address: SocketAddr, until: Instant) -> Result<Self, Errno> {
+    fn begin(address: SocketAddr, settings: &Settings) -> Result<Self, Errno> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = stream_socket(family)?;
+        let (socket, until) = (stream_socket(family)?, Instant::now() + settings.timing.connect);
+        settings.apply(&socket);
         match rustix::net::connect(&socket, &scoped(address.ip(), address.port(), 0)) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error),
@@ -278,7 +280,6 @@ impl Attempt {
                 Ok(Ok(())) if Instant::now() < self.until => return Ok(false),
                 _ => return Err(Refused),
             }
-            let _ = sockopt::set_socket_keepalive(&self.socket, true);
             let nonce = handshake::random().map_err(|_| Refused)?;
             let (nobody, epoch) = (ProcessId(0), 0);
             let hello =
@@ -401,8 +402,9 @@ mod tests {
     #[test]
     fn caller_with_the_name_connects_and_bytes_follow() {
         let mut port = Port::open(&settings()).unwrap();
-        let name = PortName::parse(&port.name().emit()).unwrap();
+        let mut name = PortName::parse(&port.name().emit()).unwrap();
         assert_eq!(&name, port.name());
+        name.addresses.truncate(1);
         let (accepted, called) = meet(&mut port, &mut Call::new(name, &settings()));
         let (mut here, mut there) = (accepted.unwrap(), called.unwrap().unwrap());
         there.send(b"word").unwrap();
@@ -411,6 +413,9 @@ mod tests {
         for stream in [&here, &there] {
             let flags = rustix::io::fcntl_getfd(&stream.socket).unwrap();
             assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "programs that are started get no stream");
+            // A host that is gone is noticed in seconds.
+            assert_eq!(sockopt::socket_keepalive(&stream.socket), Ok(true));
+            assert!(sockopt::tcp_keepidle(&stream.socket).unwrap().as_secs() < 60);
         }
         drop(there);
         await_some(|| here.receive().err());

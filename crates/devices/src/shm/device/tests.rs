@@ -330,29 +330,38 @@ fn the_end_of_a_process_is_noticed_once() {
     let mut world = world(5, |_| {});
     let controls = world[0].segment.controls();
     let mut children = [child(), child(), child()];
-    for (control, child) in controls[1..].iter().zip(&children) {
+    for (control, child) in controls.iter().zip(&children) {
         control.pid.store(child.id(), Ordering::Relaxed);
     }
     // One that has not come yet.
-    controls[4].pid.store(0, Ordering::Relaxed);
+    controls[3].pid.store(0, Ordering::Relaxed);
     let mut end = |at: usize| {
         drop(children[at].stdin.take());
         children[at].wait().expect("it ends");
     };
     // The first is never seen alive, the second says goodbye before its end, the third does not.
     end(0);
-    world[0].watch_peers();
-    assert_eq!(world[0].poll(), Some(Event::PeerGone(ProcessId(12))));
-    world[2].detach();
+    world[4].watch_peers();
+    assert_eq!(world[4].poll(), Some(Event::PeerGone(ProcessId(10))));
+    world[1].detach();
     end(1);
     end(2);
     for _ in 0..2 {
-        world[0].watch_peers();
+        world[4].watch_peers();
     }
-    assert_eq!((world[0].poll(), world[0].poll()), (Some(Event::PeerGone(ProcessId(16))), None));
-    let is_gone: Vec<bool> = world[0].peers.iter().map(|peer| peer.is_gone).collect();
-    assert_eq!(is_gone, [false, true, true, true, false]);
-    assert!(world[0].peers.iter().all(|peer| peer.watch.is_none()), "no descriptor is kept");
+    assert_eq!((world[4].poll(), world[4].poll()), (Some(Event::PeerGone(ProcessId(14))), None));
+    let is_gone: Vec<bool> = world[4].peers.iter().map(|peer| peer.is_gone).collect();
+    assert_eq!(is_gone, [true, true, true, false, false]);
+    assert!(world[4].peers.iter().all(|peer| peer.watch.is_none()), "no descriptor is kept");
+    // One whose descriptor was opened before its end.
+    let mut late = child();
+    controls[3].pid.store(late.id(), Ordering::Relaxed);
+    world[4].watch_peers();
+    assert_eq!(world[4].poll(), None);
+    drop(late.stdin.take());
+    late.wait().expect("it ends");
+    world[4].watch_peers();
+    assert_eq!(world[4].poll(), Some(Event::PeerGone(ProcessId(16))));
 }
 
 #[test]

@@ -621,15 +621,17 @@ fn what_is_acknowledged_leaves_no_silence() {
 
 // Strangers.
 
-/// Whether the far end closes within a second.
-fn is_shown_out(mut stranger: TcpStream) -> bool {
+/// Bytes that come until the far end closes; `None`: it does not within seconds.
+fn bytes_until_shown_out(mut stranger: TcpStream) -> Option<usize> {
     let _ = stranger.set_read_timeout(Some(Duration::from_secs(2)));
-    let mut bytes = [0; 4096];
+    let (mut bytes, mut count) = ([0; 4096], 0);
     loop {
         match stranger.read(&mut bytes) {
-            Ok(0) => return true,
-            Ok(_) => {}
-            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+            Ok(0) => return Some(count),
+            Ok(more) => count += more,
+            Err(error) => {
+                return (error.kind() == std::io::ErrorKind::ConnectionReset).then_some(count);
+            }
         }
     }
 }
@@ -652,12 +654,14 @@ fn strangers_get_nothing_and_disturb_no_peer() {
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n12345678901234567890".to_vec(),
         vec![0xff; 100_000],
         vec![0; HELLO_BYTES],
-        // From no process, for another process, at another endpoint, from an absent interface.
+        // From no process, from itself, at another endpoint, from absent interfaces.
         Hello { from: ProcessId(9), ..hello }.emit().to_vec(),
         Hello { from: ProcessId(1), ..hello }.emit().to_vec(),
-        Hello { to: ProcessId(0), ..hello }.emit().to_vec(),
         Hello { to_interface: 3, ..hello }.emit().to_vec(),
         Hello { from_interface: 200, ..hello }.emit().to_vec(),
+        Hello { from_interface: 1, ..hello }.emit().to_vec(),
+        // For another process: a word that it is not here.
+        Hello { to: ProcessId(0), ..hello }.emit().to_vec(),
         // A good hello, and a proof that is none; or cut short.
         [&hello.emit()[..], &[1; 32]].concat(),
         hello.emit()[..20].to_vec(),
@@ -674,8 +678,10 @@ fn strangers_get_nothing_and_disturb_no_peer() {
         send_all(a, Rail(1), ProcessId(1), &mut numbers);
         seen.packets[1].len() == 1000
     });
-    for stranger in strangers {
-        assert!(is_shown_out(stranger), "a stranger may stay");
+    for (at, stranger) in strangers.into_iter().enumerate() {
+        let bytes = bytes_until_shown_out(stranger).expect("no stranger may stay");
+        let is_answered = matches!(at, 8 | 9);
+        assert_eq!(bytes, if is_answered { handshake::CHALLENGE_BYTES } else { 0 }, "{at}");
     }
     let all = seen.events.iter().flatten();
     assert!(all.clone().all(|event| matches!(event, Event::RailUp(..))), "{:?}", seen.events);
