@@ -11,7 +11,7 @@ use super::acceptor::{scoped, stream_socket};
 use super::error::{TcpError, system};
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
 use super::interfaces::Interface;
-use super::settings::Settings;
+use super::settings::{Settings, Timing, keep_alive};
 use super::wireup;
 use ayatori_core::connect::Verdict;
 use ayatori_core::ids::ProcessId;
@@ -76,7 +76,7 @@ impl PortName {
 pub struct Port {
     name: PortName,
     listeners: Vec<OwnedFd>,
-    settings: Settings,
+    timing: Timing,
     callers: Vec<Caller>,
 }
 
@@ -110,7 +110,7 @@ impl Port {
             return Err(system("find an address for a port")(error));
         }
         let name = PortName { key, addresses };
-        Ok(Self { name, listeners, settings: settings.clone(), callers: Vec::new() })
+        Ok(Self { name, listeners, timing: settings.timing, callers: Vec::new() })
     }
 
     /// The name that callers must know.
@@ -122,11 +122,11 @@ impl Port {
     pub fn accept(&mut self) -> Option<Stream> {
         let now = Instant::now();
         for listener in &self.listeners {
-            while self.callers.len() < self.settings.timing.pending_max {
+            while self.callers.len() < self.timing.pending_max {
                 match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                     Ok(socket) => {
-                        self.settings.apply(&socket);
-                        let until = now + self.settings.timing.handshake;
+                        keep_alive(&socket);
+                        let until = now + self.timing.handshake;
                         self.callers.push(Caller { socket, until, inbox: Vec::new(), asked: None });
                     }
                     Err(Errno::INTR | Errno::CONNABORTED) => {}
@@ -211,7 +211,7 @@ impl Caller {
 /// A call to a port, on its way.
 pub struct Call {
     name: PortName,
-    settings: Settings,
+    timing: Timing,
     next: usize,
     current: Option<Attempt>,
 }
@@ -237,7 +237,7 @@ pub struct NoSuchPort;
 impl Call {
     /// Begins.
     pub fn new(name: PortName, settings: &Settings) -> Self {
-        Self { name, settings: settings.clone(), next: 0, current: None }
+        Self { name, timing: settings.timing, next: 0, current: None }
     }
 
     /// Goes on; the stream, once the port's owner has accepted.
@@ -249,7 +249,7 @@ impl Call {
             let Some(attempt) = &mut self.current else {
                 let Some(&address) = self.name.addresses.get(self.next) else { return Err(NoSuchPort) };
                 self.next += 1;
-                self.current = Attempt::begin(address, &self.settings).ok();
+                self.current = Attempt::begin(address, Instant::now() + self.timing.connect).ok();
                 continue;
             };
             match attempt.advance(&self.name.key) {
@@ -262,10 +262,10 @@ impl Call {
 }
 
 impl Attempt {
-    fn begin(address: SocketAddr, settings: &Settings) -> Result<Self, Errno> {
+    fn begin(address: SocketAddr, until: Instant) -> Result<Self, Errno> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let (socket, until) = (stream_socket(family)?, Instant::now() + settings.timing.connect);
-        settings.apply(&socket);
+        let socket = stream_socket(family)?;
+        keep_alive(&socket);
         match rustix::net::connect(&socket, &scoped(address.ip(), address.port(), 0)) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error),

@@ -84,11 +84,7 @@ impl Settings {
     /// Sets a socket of ours up: a hint each, so that an old kernel does without.
     pub(super) fn apply(&self, socket: &OwnedFd) {
         let _ = sockopt::set_tcp_nodelay(socket, true);
-        // A process that only receives learns from its kernel that a rail is dead, and the peer's kernel
-        // answers, however long the peer computes.
-        let _ = sockopt::set_socket_keepalive(socket, true);
-        let _ = sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE);
-        let _ = sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL);
+        keep_alive(socket);
         let _ = sockopt::set_tcp_user_timeout(socket, DEAD_AFTER_MS);
         sys::set_unsent_max(socket.as_fd(), profiles::TCP_UNSENT_BYTES_MAX);
         sys::set_resend_after_min(socket.as_fd(), RESEND_AFTER_MIN_US);
@@ -108,6 +104,14 @@ pub(super) fn is_paced() -> bool {
 
 /// Congestion control by the kernel's name.
 const ENV_CONGESTION: &str = "AYATORI_TCP_CONGESTION";
+/// A process that only receives learns from its kernel that the far end's host is gone. The peer's kernel
+/// answers, however long the peer computes. A hint, too.
+pub(super) fn keep_alive(socket: &OwnedFd) {
+    let _ = sockopt::set_socket_keepalive(socket, true);
+    let _ = sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE);
+    let _ = sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL);
+}
+
 /// Interfaces and networks that may be rails.
 pub const ENV_RAILS: &str = "AYATORI_RAILS";
 /// Interfaces and networks that may not.
