@@ -646,4 +646,28 @@ mod tests {
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         }
     }
+
+    #[test]
+    fn a_thread_that_was_spread_may_run_where_it_might_before() {
+        let allowed = || {
+            // SAFETY: a set of CPUs is bits: all zero is valid.
+            let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+            // SAFETY: `set` is as large as said and lives for the call.
+            let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0;
+            assert!(!failed);
+            // SAFETY: CPU numbers are below the set's size.
+            (0..8 * size_of_val(&set))
+                .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+                .collect::<Vec<_>>()
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let before = allowed();
+                for (place, places_count) in [(0, 1), (0, 3), (2, 3), (999, 1000), (0, 0)] {
+                    spread(place, places_count);
+                    assert_eq!(allowed(), before, "{place} of {places_count}");
+                }
+            });
+        });
+    }
 }
