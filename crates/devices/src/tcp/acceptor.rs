@@ -353,15 +353,19 @@ impl Acceptor {
                 return;
             }
             for event in &events {
-                match Token::decode(event.data) {
-                    Token::Orders => clear(&self.shared.orders_event),
-                    Token::Listener(place) => self.accept(place as usize),
-                    Token::Dial(id) => self.on_dial(DialId(id)),
-                    Token::Pending(id) => self.on_pending(PendingId(id)),
-                }
-                self.act();
+                self.on_event(Token::decode(event.data));
             }
         }
+    }
+
+    fn on_event(&mut self, token: Token) {
+        match token {
+            Token::Orders => clear(&self.shared.orders_event),
+            Token::Listener(place) => self.accept(place as usize),
+            Token::Dial(id) => self.on_dial(DialId(id)),
+            Token::Pending(id) => self.on_pending(PendingId(id)),
+        }
+        self.act();
     }
 
     fn now(&self) -> core_time::Instant {
@@ -688,85 +692,4 @@ pub(super) fn scoped(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tcp::interfaces::tests::interface;
-    use crate::tcp::wireup;
-    use std::net::TcpStream;
-
-    /// One that listens on the loopback, and where.
-    fn acceptor() -> (Acceptor, SocketAddr) {
-        let lo = interface("lo", 1, &["127.0.0.1/8"]);
-        let (listener, port) = wireup::listen_at(lo.addresses[0], lo.index, None).expect("listens");
-        let address = SocketAddr::new(lo.addresses[0].ip, port);
-        let endpoints = vec![Endpoint::new(&lo, vec![(lo.addresses[0], port)])];
-        let book: Vec<Option<Card>> = vec![None];
-        let known = Known {
-            first: ProcessId(0),
-            key: Key::new([1; 32]),
-            book: Arc::new(book),
-            others: BTreeMap::new(),
-        };
-        let setup = Setup {
-            me: ProcessId(0),
-            first_rail: 1,
-            rails_count: 1,
-            settings: Settings::default(),
-            interfaces: vec![lo],
-            endpoints,
-            listeners: vec![(0, listener)],
-            known,
-        };
-        (Acceptor::new(setup).expect("descriptors"), address)
-    }
-
-    /// Whether a listener, or something else, has an event.
-    fn has_events(acceptor: &Acceptor) -> bool {
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        epoll::wait(&acceptor.epoll, spare_capacity(&mut events), Some(&at_once)).expect("events");
-        !events.is_empty()
-    }
-
-    #[test]
-    fn without_descriptors_callers_wait_outside_for_a_while() {
-        let (mut acceptor, address) = acceptor();
-        let _silent = TcpStream::connect(address).expect("connected");
-        assert!(has_events(&acceptor));
-        acceptor.accept(0);
-        assert_eq!(acceptor.pending.len(), 1);
-        acceptor.close_for_a_while();
-        assert!(acceptor.pending.is_empty(), "its descriptor is needed");
-        let _next = TcpStream::connect(address).expect("it is in the kernel's queue");
-        assert!(!has_events(&acceptor));
-        assert!(acceptor.next_timeout().is_some_and(|left| left <= CLOSED), "it wakes by itself");
-        acceptor.closed_until = Instant::now().checked_sub(CLOSED);
-        acceptor.open_listeners_if_due();
-        assert!(acceptor.closed_until.is_none() && has_events(&acceptor));
-        acceptor.accept(0);
-        assert_eq!(acceptor.pending.len(), 1);
-    }
-
-    #[test]
-    fn what_a_dialler_is_told_is_sent_within_its_interface() {
-        let scope = |ip: &str| match scoped(ip.parse().expect("an address"), 7, 5) {
-            SocketAddr::V6(address) => Some((address.port(), address.flowinfo(), address.scope_id())),
-            SocketAddr::V4(_) => None,
-        };
-        assert_eq!(["fe80::1", "fd00::1", "10.0.0.1"].map(scope), [Some((7, 0, 5)), Some((7, 0, 0)), None]);
-    }
-
-    #[test]
-    fn tokens_name_what_they_were_made_of() {
-        for id in [0, 1, 2, 1 << 40] {
-            let back = |token: Token| match Token::decode(token.encode()) {
-                Token::Orders => (0, 0),
-                Token::Listener(id) => (1, id),
-                Token::Dial(id) => (2, id),
-                Token::Pending(id) => (3, id),
-            };
-            let tokens = [Token::Listener(id), Token::Dial(id), Token::Pending(id)];
-            assert_eq!((back(Token::Orders), tokens.map(back)), ((0, 0), [(1, id), (2, id), (3, id)]));
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,203 @@
+use super::*;
+use crate::tcp::interfaces::tests::interface;
+use crate::tcp::{Timing, wireup};
+use crate::threads::HANG_LIMIT;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+const KEY: [u8; 32] = [1; 32];
+
+/// One that listens on the loopback, and where.
+fn acceptor() -> (Acceptor, SocketAddr) {
+    acceptor_with(None)
+}
+
+fn acceptor_with(other: Option<Card>) -> (Acceptor, SocketAddr) {
+    let lo = interface("lo", 1, &["127.0.0.1/8"]);
+    let (listener, port) = wireup::listen_at(lo.addresses[0], lo.index, None).expect("listens");
+    let address = SocketAddr::new(lo.addresses[0].ip, port);
+    let endpoints = vec![Endpoint::new(&lo, vec![(lo.addresses[0], port)])];
+    let book: Vec<Option<Card>> = vec![None, other];
+    let known =
+        Known { first: ProcessId(0), key: Key::new(KEY), book: Arc::new(book), others: BTreeMap::new() };
+    let setup = Setup {
+        me: ProcessId(0),
+        first_rail: 1,
+        rails_count: 1,
+        settings: Settings {
+            timing: Timing { connect: HANG_LIMIT, handshake: HANG_LIMIT, ..Timing::default() },
+            ..Settings::default()
+        },
+        interfaces: vec![lo],
+        endpoints,
+        listeners: vec![(0, listener)],
+        known,
+    };
+    (Acceptor::new(setup).expect("descriptors"), address)
+}
+
+/// Whether a listener, or something else, has an event.
+fn has_events(acceptor: &Acceptor) -> bool {
+    let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    epoll::wait(&acceptor.epoll, spare_capacity(&mut events), Some(&at_once)).expect("events");
+    !events.is_empty()
+}
+
+#[test]
+fn without_descriptors_callers_wait_outside_for_a_while() {
+    let (mut acceptor, address) = acceptor();
+    let _silent = TcpStream::connect(address).expect("connected");
+    assert!(has_events(&acceptor));
+    acceptor.accept(0);
+    assert_eq!(acceptor.pending.len(), 1);
+    acceptor.close_for_a_while();
+    assert!(acceptor.pending.is_empty(), "its descriptor is needed");
+    let _next = TcpStream::connect(address).expect("it is in the kernel's queue");
+    assert!(!has_events(&acceptor));
+    assert!(acceptor.next_timeout().is_some_and(|left| left <= CLOSED), "it wakes by itself");
+    acceptor.closed_until = Instant::now().checked_sub(CLOSED);
+    acceptor.open_listeners_if_due();
+    assert!(acceptor.closed_until.is_none() && has_events(&acceptor));
+    acceptor.accept(0);
+    assert_eq!(acceptor.pending.len(), 1);
+}
+
+#[test]
+fn what_a_dialler_is_told_is_sent_within_its_interface() {
+    let scope = |ip: &str| match scoped(ip.parse().expect("an address"), 7, 5) {
+        SocketAddr::V6(address) => Some((address.port(), address.flowinfo(), address.scope_id())),
+        SocketAddr::V4(_) => None,
+    };
+    assert_eq!(["fe80::1", "fd00::1", "10.0.0.1"].map(scope), [Some((7, 0, 5)), Some((7, 0, 0)), None]);
+}
+
+#[test]
+fn tokens_name_what_they_were_made_of() {
+    for id in [0, 1, 2, 1 << 40] {
+        let back = |token: Token| match Token::decode(token.encode()) {
+            Token::Orders => (0, 0),
+            Token::Listener(id) => (1, id),
+            Token::Dial(id) => (2, id),
+            Token::Pending(id) => (3, id),
+        };
+        let tokens = [Token::Listener(id), Token::Dial(id), Token::Pending(id)];
+        assert_eq!((back(Token::Orders), tokens.map(back)), ((0, 0), [(1, id), (2, id), (3, id)]));
+    }
+}
+
+/// An acceptor that dials process 1, which this test plays, and where that listens.
+fn dialling() -> (Acceptor, TcpListener) {
+    let far = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let lo = interface("lo", 1, &["127.0.0.1/8"]);
+    let port = far.local_addr().expect("an address").port();
+    let endpoints = vec![Endpoint::new(&lo, vec![(lo.addresses[0], port)])];
+    let (mut acceptor, _) = acceptor_with(Some(Card { node: 1, cpus_count: 1, endpoints }));
+    acceptor.shared.order(Order::Want(ProcessId(1)));
+    far.set_nonblocking(true).expect("asked again and again");
+    turn(&mut acceptor);
+    (acceptor, far)
+}
+
+/// A round of the acceptor.
+fn turn(acceptor: &mut Acceptor) {
+    assert!(acceptor.take_orders());
+    acceptor.connections.handle_timeout(acceptor.now());
+    acceptor.act();
+    let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let _ = epoll::wait(&acceptor.epoll, spare_capacity(&mut events), Some(&at_once));
+    events.iter().for_each(|event| acceptor.on_event(Token::decode(event.data)));
+    std::thread::yield_now();
+}
+
+/// Goes on until something has come of it.
+fn until<T>(acceptor: &mut Acceptor, mut look: impl FnMut(&mut Acceptor) -> Option<T>) -> T {
+    loop {
+        turn(acceptor);
+        if let Some(seen) = look(acceptor) {
+            return seen;
+        }
+    }
+}
+
+/// The next dial as the far end has it, and its hello.
+fn answered(acceptor: &mut Acceptor, far: &TcpListener) -> (TcpStream, [u8; HELLO_BYTES]) {
+    let mut stream = until(acceptor, |_| far.accept().ok()).0;
+    let hello = read(acceptor, &mut stream);
+    (stream, hello)
+}
+
+/// So many bytes from the dialler.
+fn read<const N: usize>(acceptor: &mut Acceptor, stream: &mut TcpStream) -> [u8; N] {
+    stream.set_nonblocking(true).expect("asked again and again");
+    let (mut bytes, mut count) = ([0; N], 0);
+    until(acceptor, |_| {
+        count += stream.read(&mut bytes[count..]).unwrap_or(0);
+        (count == N).then_some(())
+    });
+    bytes
+}
+
+/// Sends a message in two parts, with rounds of the acceptor between them.
+fn write_slowly(acceptor: &mut Acceptor, stream: &mut TcpStream, bytes: &[u8]) {
+    for part in bytes.chunks(bytes.len() - 1) {
+        stream.write_all(part).expect("sent");
+        for _ in 0..20 {
+            turn(acceptor);
+        }
+    }
+}
+
+#[test]
+fn a_dial_ends_with_a_connection_if_both_know_the_key() {
+    for is_known in [true, false] {
+        let (mut acceptor, far) = dialling();
+        let (mut stream, hello) = answered(&mut acceptor, &far);
+        let said = Hello::parse(&hello).expect("a hello");
+        assert_eq!((said.from, said.to, said.from_interface), (ProcessId(0), ProcessId(1), 0));
+        let key = Key::new(if is_known { KEY } else { [2; 32] });
+        let challenge = handshake::challenge(&key, &hello, [7; 16]);
+        write_slowly(&mut acceptor, &mut stream, &challenge);
+        if !is_known {
+            until(&mut acceptor, |acceptor| acceptor.dials.is_empty().then_some(()));
+            let news = acceptor.shared.take_news();
+            assert!(news.iter().all(|news| !matches!(news, News::Up { .. })));
+            assert_eq!(stream.read(&mut [0; 8]).ok(), Some(0), "no proof is given away");
+            continue;
+        }
+        let proof: [u8; PROOF_BYTES] = read(&mut acceptor, &mut stream);
+        assert!(handshake::is_proven(&key, &hello, &challenge, &proof));
+        let welcome = ayatori_core::connect::Verdict::Welcome;
+        let verdict = handshake::emit_verdict(&key, welcome, said.epoch, &hello, &challenge);
+        write_slowly(&mut acceptor, &mut stream, &verdict);
+        let news = until(&mut acceptor, |acceptor| acceptor.shared.take_news().pop_front());
+        let News::Up { peer, rail, epoch, .. } = news else { panic!("{news:?}") };
+        assert_eq!((peer, rail, epoch), (ProcessId(1), Rail(1), said.epoch));
+        assert!(acceptor.dials.is_empty());
+    }
+}
+
+#[test]
+fn a_dial_that_fails_at_any_step_is_made_again() {
+    let (mut acceptor, far) = dialling();
+    for step in ["hello", "part of a challenge", "challenge", "nonsense for a verdict"] {
+        let (mut stream, hello) = answered(&mut acceptor, &far);
+        let dial = *acceptor.dials.keys().next().expect("it has come");
+        let challenge = handshake::challenge(&Key::new(KEY), &hello, [7; 16]);
+        let sent = match step {
+            "hello" => Vec::new(),
+            "part of a challenge" => challenge[..20].to_vec(),
+            "challenge" => challenge.to_vec(),
+            _ => [&challenge[..], &[9; VERDICT_BYTES]].concat(),
+        };
+        stream.write_all(&sent).expect("sent");
+        for _ in 0..20 {
+            turn(&mut acceptor);
+        }
+        let is_refused = step == "nonsense for a verdict";
+        assert!(is_refused || acceptor.dials.contains_key(&dial), "{step}: more may come");
+        drop(stream);
+        until(&mut acceptor, |acceptor| (!acceptor.dials.contains_key(&dial)).then_some(()));
+    }
+}
