@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
@@ -40,7 +40,9 @@ static OPENED: Mutex<BTreeMap<(usize, u32, u32), File>> = Mutex::new(BTreeMap::n
 fn open(process: u32, number: u32) -> std::io::Result<File> {
     let mut options = std::fs::OpenOptions::new();
     let path = format!("/proc/{process}/fd/{number}");
-    options.read(true).write(true).custom_flags(sys::NONBLOCKING).open(path)
+    let bell = options.read(true).write(true).custom_flags(sys::NONBLOCKING).open(path)?;
+    // The rank may have died, and its number be that of another process of the user's by now.
+    if bell.metadata()?.file_type().is_fifo() { Ok(bell) } else { Err(ErrorKind::InvalidInput.into()) }
 }
 
 /// Rings the bell of a rank that says it sleeps there. If that cannot be done it is marked deaf, and looks by
@@ -111,5 +113,13 @@ mod tests {
         second.bell.store(1, Ordering::Relaxed);
         ring(second);
         assert!(is_deaf(second));
+    }
+
+    #[test]
+    fn what_is_no_bell_is_not_written_to() {
+        let file = sys::memory_file().unwrap();
+        let file = File::from(file);
+        assert!(open(std::process::id(), file.as_raw_fd() as u32).is_err());
+        assert_eq!(file.metadata().unwrap().len(), 0);
     }
 }
