@@ -362,7 +362,7 @@ impl Shm {
     }
 
     /// Whether polls would find something, or room has come where there was none. What a peer has sent before
-    /// its end is still to be read.
+    /// its end is still to be read, and nothing is sent to it any more.
     fn has_news(&self) -> bool {
         let is_ready = |local: &u32| {
             let peer = &self.peers[*local as usize];
@@ -370,7 +370,7 @@ impl Shm {
         };
         !self.events.is_empty()
             || self.active.iter().any(is_ready)
-            || self.peers.iter().any(|peer| peer.is_starved && peer.sender.has_news())
+            || self.peers.iter().any(|peer| peer.is_starved && !peer.is_gone && peer.sender.has_news())
     }
 
     /// Reports peers whose process has ended without goodbye.

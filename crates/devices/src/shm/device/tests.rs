@@ -237,6 +237,19 @@ fn what_a_rank_sent_before_it_ended_is_still_read() {
 }
 
 #[test]
+fn room_for_a_rank_that_has_ended_wakes_no_one() {
+    let small = RingSize { slots_count: 8, lines_counts: [16, 0] };
+    let mut world = world(2, |config| config.ring = Some(small));
+    while world[0].send(RAIL, ProcessId(12), b"x", NO_PAYLOAD).is_ok() {}
+    (0..4).for_each(|_| drop(receive(&mut world[1]).expect("a packet")));
+    assert_eq!(world[0].arm(), Armed::NotYet, "there is room for what waits");
+    let Shm { peers, events, .. } = &mut world[0];
+    report_gone(&mut peers[1], events);
+    assert_eq!(world[0].poll(), Some(Event::PeerGone(ProcessId(12))));
+    assert_eq!(world[0].arm(), Armed::Armed, "nothing is sent to it any more");
+}
+
+#[test]
 fn a_rank_that_writes_nonsense_is_gone_and_its_ring_unread() {
     let mut world = world(3, |_| {});
     world[2].send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
