@@ -258,6 +258,11 @@ impl Shm {
             self.learn_senders();
         }
         if self.has_news() {
+            // Who lacked room tries again before the next arming, and lacks it again if it must. What waited
+            // may have been taken back, though: then room is no news a second time.
+            for peer in self.peers.iter_mut().filter(|peer| peer.is_starved && peer.sender.has_news()) {
+                peer.is_starved = false;
+            }
             self.is_armed = false;
             self.sleeper.disarm();
             return Armed::NotYet;

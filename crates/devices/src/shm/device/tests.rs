@@ -237,12 +237,24 @@ fn what_a_rank_sent_before_it_ended_is_still_read() {
 }
 
 #[test]
+fn room_is_told_once_to_a_rank_that_sends_no_more() {
+    let small = RingSize { slots_count: 8, lines_counts: [16, 0] };
+    let mut world = world(2, |config| config.ring = Some(small));
+    for _ in 0..2 {
+        while world[0].send(RAIL, ProcessId(12), b"x", NO_PAYLOAD).is_ok() {}
+        assert_eq!(world[0].arm(), Armed::Armed);
+        (0..4).for_each(|_| drop(receive(&mut world[1]).expect("a packet")));
+        assert_eq!(world[0].arm(), Armed::NotYet, "there is room");
+        assert_eq!(world[0].arm(), Armed::Armed, "what waited was taken back");
+    }
+}
+
+#[test]
 fn room_for_a_rank_that_has_ended_wakes_no_one() {
     let small = RingSize { slots_count: 8, lines_counts: [16, 0] };
     let mut world = world(2, |config| config.ring = Some(small));
     while world[0].send(RAIL, ProcessId(12), b"x", NO_PAYLOAD).is_ok() {}
     (0..4).for_each(|_| drop(receive(&mut world[1]).expect("a packet")));
-    assert_eq!(world[0].arm(), Armed::NotYet, "there is room for what waits");
     let Shm { peers, events, .. } = &mut world[0];
     report_gone(&mut peers[1], events);
     assert_eq!(world[0].poll(), Some(Event::PeerGone(ProcessId(12))));
