@@ -287,10 +287,10 @@ mod tests {
         assert!(sleeper.is_watch_due() && sleeper.watched_at > long_ago, "it begins anew");
     }
 
-    /// Waits until a thread of this process sleeps in the kernel.
+    /// Waits until a thread of this process sleeps in the kernel, or has ended.
     fn await_sleep(thread: i32) {
-        let state = || std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
-        while !state().contains(") S ") {
+        let state = || std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+        while state().is_ok_and(|state| !state.contains(") S ")) {
             std::thread::yield_now();
         }
     }
