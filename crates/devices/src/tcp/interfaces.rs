@@ -4,7 +4,7 @@
 //! a rail to a given peer (`acceptor.rs`). So the code need not know docker0 and virbr0 by name: an interface
 //! that cannot be reached from elsewhere fails in bounded time, while the others are in use.
 
-use super::{settings, sys};
+use super::sys;
 use ayatori_core::device::{RailCapabilities, profiles};
 use std::fmt;
 use std::io;
@@ -90,6 +90,17 @@ pub struct Interface {
     pub numa_node: Option<u16>,
 }
 
+/// Congestion control by the kernel's name.
+pub(super) const ENV_CONGESTION: &str = "AYATORI_TCP_CONGESTION";
+
+/// Whether the congestion control of new connections spaces packets by time, as BBR does: a message of two
+/// bursts takes longer than two of one.
+fn is_paced() -> bool {
+    let ours = std::env::var(ENV_CONGESTION).ok().filter(|name| !name.trim().is_empty());
+    let systems = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    ours.or_else(|| systems().ok()).is_some_and(|name| name.trim().starts_with("bbr"))
+}
+
 impl Interface {
     /// Its speed in bytes a second, or a guess.
     pub fn bandwidth_bytes_per_s(&self) -> u64 {
@@ -101,7 +112,7 @@ impl Interface {
         // One small string per interface, for the life of the process.
         let name = String::leak(self.name.clone());
         let rail = profiles::tcp(name, self.mtu_bytes, self.bandwidth_bytes_per_s(), self.numa_node);
-        if !settings::is_paced() {
+        if !is_paced() {
             return rail;
         }
         // The kernel would hold back the last segment of a message that is a little longer than a burst.

@@ -1,6 +1,6 @@
 //! What a user may set, and what is set on sockets.
 
-use super::interfaces::RailFilter;
+use super::interfaces::{ENV_CONGESTION, RailFilter};
 use super::sys;
 use ayatori_core::connect;
 use ayatori_core::device::profiles;
@@ -94,16 +94,6 @@ impl Settings {
     }
 }
 
-/// Whether the congestion control of new connections spaces packets by time, as BBR does: a message of two
-/// bursts takes longer than two of one.
-pub(super) fn is_paced() -> bool {
-    let ours = std::env::var(ENV_CONGESTION).ok().filter(|name| !name.trim().is_empty());
-    let systems = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
-    ours.or_else(|| systems().ok()).is_some_and(|name| name.trim().starts_with("bbr"))
-}
-
-/// Congestion control by the kernel's name.
-const ENV_CONGESTION: &str = "AYATORI_TCP_CONGESTION";
 /// A process that only receives learns from its kernel that the far end's host is gone. The peer's kernel
 /// answers, however long the peer computes. A hint, too.
 pub(super) fn keep_alive(socket: &OwnedFd) {
