@@ -121,9 +121,14 @@ fn until<T>(acceptor: &mut Acceptor, mut look: impl FnMut(&mut Acceptor) -> Opti
     }
 }
 
-/// The next dial as the far end has it, and its hello.
+/// The next dial as the far end has it, and its hello. Another test's process may call, for which the port
+/// was another's before.
 fn answered(acceptor: &mut Acceptor, far: &TcpListener) -> (TcpStream, [u8; HELLO_BYTES]) {
-    let mut stream = until(acceptor, |_| far.accept().ok()).0;
+    let mut stream = until(acceptor, |acceptor| {
+        let (stream, from) = far.accept().ok()?;
+        let own = |dial: &Dial| SocketAddr::try_from(rustix::net::getsockname(&dial.socket).ok()?).ok();
+        acceptor.dials.values().any(|dial| own(dial) == Some(from)).then_some(stream)
+    });
     let hello = read(acceptor, &mut stream);
     (stream, hello)
 }
