@@ -222,7 +222,7 @@ impl Shm {
 
     /// Reports peers that have died, if it is time to look after them: for callers that sleep elsewhere.
     pub fn watch_if_due(&mut self) {
-        if self.sleeper.is_watch_due() {
+        if self.sleeper.is_watch_due(std::time::Instant::now()) {
             self.watch_peers();
         }
     }

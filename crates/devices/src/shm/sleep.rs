@@ -140,9 +140,8 @@ impl Sleeper {
         self.word.load(Ordering::Relaxed) == AWAKE
     }
 
-    /// Whether it is time to look after the peers.
-    pub(super) fn is_watch_due(&mut self) -> bool {
-        let now = Instant::now();
+    /// Whether it is time to look after the peers; if so, the next time is an interval later.
+    pub(super) fn is_watch_due(&mut self, now: Instant) -> bool {
         let is_due = now.duration_since(self.watched_at) >= WATCH_INTERVAL;
         if is_due {
             self.watched_at = now;
@@ -277,14 +276,12 @@ mod tests {
 
     #[test]
     fn peers_are_looked_after_now_and_then() {
-        let segment = segment(1);
-        let mut sleeper = Sleeper::new(&segment, 0, true);
-        // Long from now, and long ago: whatever the time is.
-        sleeper.watched_at = Instant::now() + HANG_LIMIT;
-        assert!(!sleeper.is_watch_due());
-        let long_ago = Instant::now().checked_sub(10 * WATCH_INTERVAL).expect("the clock runs");
-        sleeper.watched_at = long_ago;
-        assert!(sleeper.is_watch_due() && sleeper.watched_at > long_ago, "it begins anew");
+        let mut sleeper = Sleeper::new(&segment(1), 0, true);
+        for _ in 0..2 {
+            let due = sleeper.watched_at + WATCH_INTERVAL;
+            assert!(!sleeper.is_watch_due(due - Duration::from_nanos(1)));
+            assert!(sleeper.is_watch_due(due) && !sleeper.is_watch_due(due), "it begins anew");
+        }
     }
 
     /// Waits until a thread of this process sleeps in the kernel, or has ended.

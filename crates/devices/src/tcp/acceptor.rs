@@ -339,7 +339,7 @@ impl Acceptor {
             }
             self.connections.handle_timeout(self.now());
             self.act();
-            self.open_listeners_if_due();
+            self.open_listeners_if_due(Instant::now());
             let timeout = self.next_timeout().map(|left| {
                 // Rounded up: waking before the time would only spin.
                 let left = left + Duration::from_micros(50);
@@ -591,8 +591,8 @@ impl Acceptor {
         }
     }
 
-    fn open_listeners_if_due(&mut self) {
-        if self.closed_until.is_some_and(|at| at <= Instant::now()) {
+    fn open_listeners_if_due(&mut self, now: Instant) {
+        if self.closed_until.is_some_and(|at| at <= now) {
             self.closed_until = None;
             for (place, (_, listener)) in self.setup.listeners.iter().enumerate() {
                 let token = Token::Listener(place as u64).encode();

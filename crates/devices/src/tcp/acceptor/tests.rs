@@ -56,8 +56,10 @@ fn without_descriptors_callers_wait_outside_for_a_while() {
     let _next = TcpStream::connect(address).expect("it is in the kernel's queue");
     assert!(!has_events(&acceptor));
     assert!(acceptor.next_timeout().is_some_and(|left| left <= CLOSED), "it wakes by itself");
-    acceptor.closed_until = Instant::now().checked_sub(CLOSED);
-    acceptor.open_listeners_if_due();
+    let until = acceptor.closed_until.expect("they are closed");
+    acceptor.open_listeners_if_due(until - Duration::from_nanos(1));
+    assert!(!has_events(&acceptor), "too early");
+    acceptor.open_listeners_if_due(until);
     assert!(acceptor.closed_until.is_none() && has_events(&acceptor));
     acceptor.accept(0);
     assert_eq!(acceptor.pending.len(), 1);
@@ -96,13 +98,19 @@ fn dialling() -> (Acceptor, TcpListener) {
     acceptor.shared.order(Order::Want(ProcessId(1)));
     far.set_nonblocking(true).expect("asked again and again");
     turn(&mut acceptor);
+    pass_time(&mut acceptor);
     (acceptor, far)
 }
 
-/// A round of the acceptor.
+/// It is the time that something of the acceptor's waits for: a dial that has failed is made again.
+fn pass_time(acceptor: &mut Acceptor) {
+    let due = acceptor.connections.poll_timeout().expect("something waits");
+    acceptor.connections.handle_timeout(due);
+}
+
+/// A round of the acceptor, in which no time passes.
 fn turn(acceptor: &mut Acceptor) {
     assert!(acceptor.take_orders());
-    acceptor.connections.handle_timeout(acceptor.now());
     acceptor.act();
     let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -165,11 +173,10 @@ fn a_dial_ends_with_a_connection_if_both_know_the_key() {
         let challenge = handshake::challenge(&key, &hello, [7; 16]);
         write_slowly(&mut acceptor, &mut stream, &challenge);
         if !is_known {
-            // By then it may have dialled again.
             let read_bytes = until(&mut acceptor, |_| stream.read(&mut [0; 8]).ok());
             assert_eq!(read_bytes, 0, "no proof is given away");
             let news = acceptor.shared.take_news();
-            assert!(news.iter().all(|news| !matches!(news, News::Up { .. })));
+            assert!(news.iter().all(|news| !matches!(news, News::Up { .. })) && acceptor.dials.is_empty());
             continue;
         }
         let proof: [u8; PROOF_BYTES] = read(&mut acceptor, &mut stream);
@@ -205,5 +212,7 @@ fn a_dial_that_fails_at_any_step_is_made_again() {
         assert!(is_refused || acceptor.dials.contains_key(&dial), "{step}: more may come");
         drop(stream);
         until(&mut acceptor, |acceptor| (!acceptor.dials.contains_key(&dial)).then_some(()));
+        assert!(acceptor.dials.is_empty(), "not before its time");
+        pass_time(&mut acceptor);
     }
 }

@@ -5,6 +5,7 @@ mod conformance;
 use super::*;
 use crate::tcp::handshake::{HELLO_BYTES, Hello};
 use crate::tcp::{Address, CardBook, Interface, PortRange, Settings, Timing, Wireup, handshake};
+use crate::threads::HANG_LIMIT;
 use ayatori_core::buffer::NO_PAYLOAD;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -621,9 +622,9 @@ fn what_is_acknowledged_leaves_no_silence() {
 
 // Strangers.
 
-/// Bytes that come until the far end closes; `None`: it does not within seconds.
+/// Bytes that come until the far end closes; `None`: it does not.
 fn bytes_until_shown_out(mut stranger: TcpStream) -> Option<usize> {
-    let _ = stranger.set_read_timeout(Some(Duration::from_secs(2)));
+    let _ = stranger.set_read_timeout(Some(HANG_LIMIT));
     let (mut bytes, mut count) = ([0; 4096], 0);
     loop {
         match stranger.read(&mut bytes) {
