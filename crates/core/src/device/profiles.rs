@@ -32,22 +32,24 @@ pub fn tcp_packet_bytes(mtu_bytes: Option<u32>) -> usize {
     }
 }
 
-/// A TCP rail over an interface.
+/// A TCP rail over an interface. `is_paced`: its congestion control spaces packets by time, as BBR does.
 pub fn tcp(
     name: &'static str,
     mtu_bytes: Option<u32>,
     bandwidth_bytes_per_s: u64,
     numa_node: Option<u16>,
+    is_paced: bool,
 ) -> RailCapabilities {
     let packet_bytes_max = tcp_packet_bytes(mtu_bytes);
+    let burst_payload_bytes = packet_bytes_max - SHORT_HEADER_BYTES;
     RailCapabilities {
         name,
         packet_bytes_max,
         long_packet_bytes_max: TCP_LONG_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX,
         inline_bytes: 0,
         // A longer message saves a copy at the receiver by a round trip of some 10 µs. Where a burst is a
-        // little shorter, the second one costs less than a round trip.
-        eager_bytes_max: TCP_PAYLOAD_BYTES_MAX,
+        // little shorter, a second one costs less than a round trip, unless the kernel holds it back.
+        eager_bytes_max: TCP_PAYLOAD_BYTES_MAX.min(if is_paced { burst_payload_bytes } else { usize::MAX }),
         put: false,
         get: false,
         transfer_bytes_min: 0,
@@ -158,14 +160,16 @@ mod tests {
 
     #[test]
     fn tcps_rail_breaks_and_puts_nothing() {
-        let rail = tcp("eth0", Some(1500), 7, Some(3));
+        let rail = tcp("eth0", Some(1500), 7, Some(3), false);
         assert_eq!((rail.name, rail.bandwidth_bytes_per_s, rail.numa_node), ("eth0", 7, Some(3)));
         assert_eq!(
             (rail.packet_bytes_max, rail.long_packet_bytes_max),
             (65_140, 1_114_112 + HEADER_BYTES_MAX)
         );
-        assert_eq!(rail.eager_bytes_max, 64 << 10, "more than an ordinary packet");
-        assert_eq!(tcp("lo", Some(65_536), 7, None).eager_bytes_max, 64 << 10);
+        let eager = |mtu_bytes, is_paced| tcp("eth0", Some(mtu_bytes), 7, None, is_paced).eager_bytes_max;
+        assert_eq!(eager(1500, false), 64 << 10, "more than an ordinary packet");
+        assert_eq!(eager(1500, true), 65_140 - SHORT_HEADER_BYTES, "one burst");
+        assert_eq!([eager(65_536, false), eager(65_536, true)], [64 << 10; 2]);
         assert_eq!([rail.put, rail.get, rail.streams_awaited], [false; 3]);
         assert_eq!([rail.ordered, rail.reliable, rail.may_break], [true; 3]);
         assert_eq!((rail.inline_bytes, rail.transfer_bytes_min), (0, 0));

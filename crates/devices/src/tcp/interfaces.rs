@@ -90,33 +90,17 @@ pub struct Interface {
     pub numa_node: Option<u16>,
 }
 
-/// Congestion control by the kernel's name.
-pub(super) const ENV_CONGESTION: &str = "AYATORI_TCP_CONGESTION";
-
-/// Whether the congestion control of new connections spaces packets by time, as BBR does: a message of two
-/// bursts takes longer than two of one.
-fn is_paced() -> bool {
-    let ours = std::env::var(ENV_CONGESTION).ok().filter(|name| !name.trim().is_empty());
-    let systems = || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
-    ours.or_else(|| systems().ok()).is_some_and(|name| name.trim().starts_with("bbr"))
-}
-
 impl Interface {
     /// Its speed in bytes a second, or a guess.
     pub fn bandwidth_bytes_per_s(&self) -> u64 {
         u64::from(self.speed_mbit_per_s.unwrap_or(SPEED_UNKNOWN_MBIT_PER_S)) * 1_000_000 / 8
     }
 
-    /// Capabilities of a rail over it.
-    pub fn capabilities(&self) -> RailCapabilities {
+    /// Capabilities of a rail over it. `is_paced`: see [`profiles::tcp`].
+    pub fn capabilities(&self, is_paced: bool) -> RailCapabilities {
         // One small string per interface, for the life of the process.
         let name = String::leak(self.name.clone());
-        let rail = profiles::tcp(name, self.mtu_bytes, self.bandwidth_bytes_per_s(), self.numa_node);
-        if !is_paced() {
-            return rail;
-        }
-        // The kernel would hold back the last segment of a message that is a little longer than a burst.
-        RailCapabilities { eager_bytes_max: rail.eager_bytes_max.min(rail.payload_bytes_max(0)), ..rail }
+        profiles::tcp(name, self.mtu_bytes, self.bandwidth_bytes_per_s(), self.numa_node, is_paced)
     }
 
     /// The interfaces of this host (of this network namespace), by the kernel's number.

@@ -1,6 +1,6 @@
 //! What a user may set, and what is set on sockets.
 
-use super::interfaces::{ENV_CONGESTION, RailFilter};
+use super::interfaces::RailFilter;
 use super::sys;
 use ayatori_core::connect;
 use ayatori_core::device::profiles;
@@ -75,10 +75,19 @@ impl Settings {
         Ok(Self {
             filter,
             ports: ports.map_err(|error| format!("{ENV_PORTS}: {error}"))?,
-            congestion: text(ENV_CONGESTION),
+            congestion: text("AYATORI_TCP_CONGESTION"),
             is_unchecked: text("AYATORI_TCP_CRC").is_some_and(|value| value == "0"),
             timing: Timing::default(),
         })
+    }
+
+    /// Whether our connections' congestion control spaces packets by time.
+    pub fn is_paced(&self) -> bool {
+        match &self.congestion {
+            Some(name) => paces(name),
+            None => std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")
+                .is_ok_and(|name| paces(&name)),
+        }
     }
 
     /// Sets a socket of ours up: a hint each, so that an old kernel does without.
@@ -92,6 +101,11 @@ impl Settings {
             let _ = sockopt::set_tcp_congestion(socket, name);
         }
     }
+}
+
+/// Whether a congestion control, by the kernel's name, spaces packets by time.
+fn paces(name: &str) -> bool {
+    name.trim().starts_with("bbr")
 }
 
 /// A process that only receives learns from its kernel that the far end's host is gone. The peer's kernel
@@ -165,7 +179,8 @@ mod tests {
         .unwrap();
         assert!(settings.filter == RailFilter::new(Some("eth1"), None).unwrap() && settings.is_unchecked);
         assert_eq!(settings.ports, Some(PortRange { first: 40_000, last: 40_001 }));
-        assert_eq!(settings.congestion.as_deref(), Some("bbr"));
+        assert_eq!((settings.congestion.as_deref(), settings.is_paced()), (Some("bbr"), true));
+        assert!(!read(&[("AYATORI_TCP_CONGESTION", "cubic")]).unwrap().is_paced());
         assert!(!read(&[("AYATORI_TCP_CRC", "1")]).unwrap().is_unchecked);
         for (name, value) in [(ENV_PORTS, "5-4"), (ENV_NO_RAILS, "10.0.0.0/99")] {
             assert!(read(&[(name, value)]).is_err_and(|error| error.contains(name)), "{name}");

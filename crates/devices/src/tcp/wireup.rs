@@ -130,8 +130,9 @@ impl Wireup {
     ) -> Result<Tcp, TcpError> {
         let Self { settings, interfaces, endpoints, listeners } = self;
         let rounds = rails_most.div_ceil(interfaces.len()).max(1);
-        let rails: Vec<_> =
-            (0..rounds).flat_map(|_| interfaces.iter().map(Interface::capabilities)).collect();
+        let is_paced = settings.is_paced();
+        let round = || interfaces.iter().map(|interface| interface.capabilities(is_paced));
+        let rails: Vec<_> = (0..rounds).flat_map(|_| round()).collect();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
         let is_summed = !settings.is_unchecked;
         let known = Known { first, key, book: Arc::clone(&book), others: BTreeMap::new() };

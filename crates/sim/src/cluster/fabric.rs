@@ -260,7 +260,7 @@ fn rails(
     let shm = || profiles::shm(SHM_SLOT_BYTES, payload_bytes_max, true, occupancy.is_oversubscribed());
     if let Some(Profile { device, mtu_bytes }) = config.profile {
         let nic = |nic| match device {
-            NicDevice::Tcp => profiles::tcp("nic", Some(mtu_bytes), rate(nic), None),
+            NicDevice::Tcp => profiles::tcp("nic", Some(mtu_bytes), rate(nic), None, false),
             NicDevice::Rdma => profiles::rdma("nic", rate(nic)),
             NicDevice::Shm => RailCapabilities { bandwidth_bytes_per_s: rate(nic), ..shm() },
         };
