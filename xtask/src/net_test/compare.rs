@@ -37,20 +37,6 @@ const CASES: [Case; 5] = [
     Case { name: "2 Gbit/s + 500 Mbit/s", rates: &[2000, 500] },
 ];
 
-/// The table's lines.
-const LINES: [&str; 10] = [
-    "8 B one way, us",
-    "64 KiB one way, us",
-    "4 MiB one way, us",
-    "1 KiB windows, GB/s",
-    "8 KiB windows, GB/s",
-    "64 KiB windows, GB/s",
-    "1 MiB windows, GB/s",
-    "1 MiB both ways, GB/s",
-    "4 MiB windows, GB/s",
-    "4 MiB both ways, GB/s",
-];
-
 /// A launch of a program, with messages of one size only.
 struct Launch {
     program: &'static str,
@@ -58,25 +44,40 @@ struct Launch {
     /// Time for each of its figures.
     budget_ms: u32,
     /// The lines of the table that it fills, and the figures' names in its output.
-    figures: &'static [(usize, &'static str)],
+    figures: &'static [(&'static str, &'static str)],
 }
 
-const PING_PONG: Launch = launch("pingpong", 8, 300, &[(0, "pingpong")]);
+const PING_PONG: Launch = launch("pingpong", 8, 300, &[("8 B one way, us", "pingpong")]);
 const LONG: [Launch; 7] = [
-    launch("pingpong", 64 << 10, 300, &[(1, "pingpong")]),
-    launch("pingpong", 4 << 20, 600, &[(2, "pingpong")]),
-    launch("bandwidth", 1 << 10, 300, &[(3, "bandwidth")]),
-    launch("bandwidth", 8 << 10, 300, &[(4, "bandwidth")]),
-    launch("bandwidth", 64 << 10, 300, &[(5, "bandwidth")]),
-    launch("bandwidth", 1 << 20, 300, &[(6, "bandwidth"), (7, "bibandwidth")]),
-    launch("bandwidth", 4 << 20, 300, &[(8, "bandwidth"), (9, "bibandwidth")]),
+    launch("pingpong", 64 << 10, 300, &[("64 KiB one way, us", "pingpong")]),
+    launch("pingpong", 4 << 20, 600, &[("4 MiB one way, us", "pingpong")]),
+    launch("bandwidth", 1 << 10, 300, &[("1 KiB windows, GB/s", ONE_WAY)]),
+    launch("bandwidth", 8 << 10, 300, &[("8 KiB windows, GB/s", ONE_WAY)]),
+    launch("bandwidth", 64 << 10, 300, &[("64 KiB windows, GB/s", ONE_WAY)]),
+    launch(
+        "bandwidth",
+        1 << 20,
+        300,
+        &[("1 MiB windows, GB/s", ONE_WAY), ("1 MiB both ways, GB/s", BOTH_WAYS)],
+    ),
+    launch(
+        "bandwidth",
+        4 << 20,
+        300,
+        &[("4 MiB windows, GB/s", ONE_WAY), ("4 MiB both ways, GB/s", BOTH_WAYS)],
+    ),
 ];
+/// Figures of windows.
+const ONE_WAY: &str = "bandwidth";
+const BOTH_WAYS: &str = "bibandwidth";
+/// Beside windows of messages of so many bytes stands a raw stream.
+const STREAM_BYTES_MIN: usize = 1 << 20;
 
 const fn launch(
     program: &'static str,
     bytes: usize,
     budget_ms: u32,
-    figures: &'static [(usize, &'static str)],
+    figures: &'static [(&'static str, &'static str)],
 ) -> Launch {
     Launch { program, bytes, budget_ms, figures }
 }
@@ -87,7 +88,8 @@ const PING_PONGS_A_ROUND: usize = 3;
 /// Libraries, ours first. Open MPI's UCX is built without its TCP transport for several rails: ob1 has one.
 const LIBRARIES: [Library; 4] = [Library::Ayatori, Library::OpenMpi, Library::Mpich, Library::Intel];
 
-type Samples = BTreeMap<(usize, &'static str), Vec<f64>>;
+/// By line and library.
+type Samples = BTreeMap<(&'static str, &'static str), Vec<f64>>;
 
 /// `cargo xtask net-test --measure`.
 pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
@@ -117,9 +119,9 @@ pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
                 job.env("BENCH_SIZE", launch.bytes.to_string());
                 job.env("BENCH_BUDGET_MS", launch.budget_ms.to_string());
                 let outcome = process::capture(&mut wrapped(&job, options), LAUNCH_LIMIT)?;
-                for (place, name) in launch.figures {
+                for (line, name) in launch.figures {
                     match result(&outcome.stdout, name, launch.bytes) {
-                        Some(value) => samples.entry((*place, library.name())).or_default().push(value),
+                        Some(value) => samples.entry((line, library.name())).or_default().push(value),
                         None => {
                             out.insert(library.name(), outcome.reason());
                         }
@@ -131,16 +133,16 @@ pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
         for _ in 0..options.rounds {
             for _ in 0..PING_PONGS_A_ROUND {
                 if let Ok(value) = raw_ping_pong(&network, &raw) {
-                    samples.entry((0, "raw")).or_default().push(value);
+                    samples.entry((PING_PONG.figures[0].0, "raw")).or_default().push(value);
                 }
                 launch_all(&PING_PONG, &mut samples)?;
             }
             // Of both ways libraries say the sum.
-            for (ways, sum, places) in [(Raw::OneWay, 1.0, [6, 8]), (Raw::BothWays, 2.0, [7, 9])] {
-                if let Ok(value) = raw_stream(&network, &raw, ways) {
-                    for place in places {
-                        samples.entry((place, "raw")).or_default().push(sum * value);
-                    }
+            for (ways, sum, figure) in [(Raw::OneWay, 1.0, ONE_WAY), (Raw::BothWays, 2.0, BOTH_WAYS)] {
+                let Ok(value) = raw_stream(&network, &raw, ways) else { continue };
+                let long = LONG.iter().filter(|launch| launch.bytes >= STREAM_BYTES_MIN);
+                for (line, _) in long.flat_map(|launch| launch.figures).filter(|(_, name)| *name == figure) {
+                    samples.entry((line, "raw")).or_default().push(sum * value);
                 }
             }
             for launch in &LONG {
@@ -166,10 +168,10 @@ fn print_case(case: &Case, samples: &Samples) {
     print!("{:24}", "");
     names.iter().for_each(|name| print!("{name:>10}"));
     println!();
-    for (place, what) in LINES.iter().enumerate() {
-        print!("{what:24}");
+    for (line, _) in std::iter::once(&PING_PONG).chain(&LONG).flat_map(|launch| launch.figures) {
+        print!("{line:24}");
         for name in &names {
-            match samples.get(&(place, *name)) {
+            match samples.get(&(*line, *name)) {
                 Some(values) => print!("{:>10.3}", median(values)),
                 None => print!("{:>10}", "-"),
             }
