@@ -223,9 +223,7 @@ impl Windows<'_> {
                 *all = if begins { *all + 1 } else { all.saturating_sub(1) };
             }
             What::Coming | What::Reply => change(&mut peer.open),
-            // It ends when those behind it have been handled.
-            What::ActiveMessage => peer.is_receiving = true,
-            What::Post => {}
+            What::ActiveMessage(_) | What::Post => {}
         }
         if let Some(State::Parts(left, _)) = self.state_of(child.operation) {
             change(left);
@@ -270,20 +268,21 @@ impl Windows<'_> {
         self.count_child(&child, false);
         let at = child.window;
         if let Some((mut scratch, len)) = child.scratch.take() {
-            if result.is_err() {
+            match &child.what {
                 // The device may still use it.
-                core::mem::forget(scratch);
-            } else {
-                let buffer = scratch.buffer(len);
-                match &child.what {
-                    What::Result(_, Some((region, offset))) => region.unpack(*offset, buffer),
-                    What::ActiveMessage => {
-                        self.handle_active(at, child.rank, buffer.piece().bytes().unwrap_or_default());
+                _ if result.is_err() => core::mem::forget(scratch),
+                What::ActiveMessage(number) => {
+                    if let Some(window) = self.rma.windows[at as usize].as_mut() {
+                        window.peers[child.rank as usize].line.has_come(*number, scratch, len);
                         self.push_todo(Todo::Next(at, child.rank));
                     }
-                    _ => {}
                 }
-                self.rma.give_back(scratch);
+                what => {
+                    if let What::Result(_, Some((region, offset))) = what {
+                        region.unpack(*offset, scratch.buffer(len));
+                    }
+                    self.rma.give_back(scratch);
+                }
             }
         }
         if let Err(error) = result {

@@ -29,8 +29,8 @@
 //!
 //! Active messages of one origin are handled in the order sent (they share an envelope), each whole before
 //! the next. So accumulates keep their order, and since one engine executes them, each is atomic. One that
-//! comes as a long message holds up those behind it, which stay unexpected messages meanwhile: credit bounds
-//! what they take.
+//! comes as a long message holds up those behind it. Some of these are received meanwhile; the others stay
+//! unexpected messages: credit bounds what they take.
 //!
 //! Tags of data are even, those of results odd, so that the two directions between two processes never meet.
 //!
@@ -171,8 +171,8 @@ pub(crate) enum What {
     Coming,
     /// At the target: a result, leaving.
     Reply,
-    /// At the target: a long active message.
-    ActiveMessage,
+    /// At the target: a long active message, by its number in the sender's [`Line`](window::Line).
+    ActiveMessage(u32),
     /// Either: an active message, leaving.
     Post,
 }

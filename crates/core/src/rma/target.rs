@@ -36,7 +36,7 @@ impl Windows<'_> {
         if window.group.process(envelope.source) != Some(self.messages.links.get(index).peer()) {
             return Err(MALFORMED);
         }
-        let is_free = !window.peers[envelope.source as usize].is_receiving;
+        let is_free = window.peers[envelope.source as usize].line.is_empty();
         Ok(is_free.then_some(at))
     }
 
@@ -86,42 +86,51 @@ impl Windows<'_> {
         Ok(true)
     }
 
+    /// A long active message is coming.
     fn adopt_active(
         &mut self,
         posted: Posted,
         (window, rank): (u32, Rank),
-        scratch: (crate::buffer::Scratch, usize),
+        (scratch, len): (crate::buffer::Scratch, usize),
     ) {
-        let child =
-            Child { window, rank, what: What::ActiveMessage, scratch: Some(scratch), operation: None };
-        self.adopt_child(posted, child);
+        let of = self.rma.windows[window as usize].as_mut().expect("its callers have looked");
+        let what = What::ActiveMessage(of.peers[rank as usize].line.push(None, len));
+        self.adopt_child(
+            posted,
+            Child { window, rank, what, scratch: Some((scratch, len)), operation: None },
+        );
     }
 
-    /// Handles the active messages that wait behind one that has come, up to the next long one. Until none
-    /// waits any more, others that come go behind them.
+    /// Handles the active messages that have come up to the next one that has not, and receives some of those
+    /// behind it. Until all are handled, others that come go behind them.
     fn next_active(&mut self, at: u32, rank: Rank) -> Result<(), Blame> {
         loop {
             let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
+            if let Some((mut scratch, len)) = window.peers[rank as usize].line.pop() {
+                self.handle_active(at, rank, scratch.buffer(len).piece().bytes().unwrap_or_default());
+                self.rma.give_back(scratch);
+                continue;
+            }
             let key = Key::new(window.context, Source::Rank(rank), TagSelector::Tag(ACTIVE_TAG));
-            let Some(slot) = self.messages.unexpected.find(&key) else {
-                window.peers[rank as usize].is_receiving = false;
-                return Ok(());
-            };
+            let Some(slot) = self.messages.unexpected.find(&key) else { return Ok(()) };
             let Some((_, arrival)) = self.messages.arrivals.at(slot) else { return Ok(()) };
             let (length, is_long) = (arrival.length(), matches!(arrival.body, Body::Rts { .. }));
             if length > ACTIVE_BYTES_MAX {
                 return Err(MALFORMED);
             }
             let len = length as usize;
-            let mut scratch = self.rma.scratch(len);
-            let buffer = scratch.buffer(len);
-            let Some(posted) = self.messages.take_unexpected(&key, &buffer.into()) else { return Ok(()) };
-            if is_long {
-                self.adopt_active(posted, (at, rank), (scratch, len));
+            if !window.peers[rank as usize].line.has_room(len) {
                 return Ok(());
             }
-            self.try_active(at, rank, buffer.piece().bytes().unwrap_or_default())?;
-            self.rma.give_back(scratch);
+            let mut scratch = self.rma.scratch(len);
+            let Some(posted) = self.messages.take_unexpected(&key, &scratch.buffer(len).into()) else {
+                return Ok(());
+            };
+            if is_long {
+                self.adopt_active(posted, (at, rank), (scratch, len));
+            } else if let Some(window) = self.rma.windows[at as usize].as_mut() {
+                window.peers[rank as usize].line.push(Some(scratch), len);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! One member's state of a window: its memory, and the accesses to and from each of the others.
 
 use super::{Memory, Operand, Place};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Scratch};
 use crate::data::Data;
 use crate::error::Error;
 use crate::group::Group;
@@ -14,6 +14,11 @@ use alloc::vec::Vec;
 
 /// Maximum number of processes named in an explanation.
 const NAMED_MAX: usize = 8;
+/// Active messages of one member that are received before it is the turn of the first, and their bytes. Each
+/// takes a round trip, and one after the other that was all that they took: an origin without credit
+/// announces every short operation.
+const LINE_MAX: usize = 64;
+const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// A window.
 pub(crate) struct Window {
@@ -100,8 +105,8 @@ pub(crate) struct Peer {
     /// It can no longer be talked to.
     pub(crate) lost: Option<Error>,
     // As its target:
-    /// A long active message of its is coming, or active messages wait behind one.
-    pub(crate) is_receiving: bool,
+    /// Its active messages from a long one that is coming on, in order.
+    pub(crate) line: Line,
     /// Data of its that comes, and results that leave.
     pub(crate) open: u32,
     /// Flushes that wait until nothing is open: their numbers, and whether they release the lock.
@@ -118,6 +123,53 @@ pub(crate) struct Peer {
     /// Its fences; and one that waits until nothing is open.
     pub(crate) fences: u32,
     pub(crate) fencing: u32,
+}
+
+/// Active messages of one member that are handled in order, of which the first has not come.
+#[derive(Default)]
+pub(crate) struct Line {
+    /// The number of the first.
+    first: u32,
+    /// Bytes of all.
+    bytes: usize,
+    /// Each with its length; without its memory, it is coming.
+    messages: VecDeque<(Option<Scratch>, usize)>,
+}
+
+impl Line {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Whether one of so many bytes may be received before it is its turn.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.is_empty() || self.messages.len() < LINE_MAX && self.bytes + bytes <= LINE_BYTES_MAX
+    }
+
+    /// Adds one to the end, which is coming or (with its memory) has come. Gives its number.
+    pub(crate) fn push(&mut self, memory: Option<Scratch>, len: usize) -> u32 {
+        self.messages.push_back((memory, len));
+        self.bytes += len;
+        self.first.wrapping_add(self.messages.len() as u32 - 1)
+    }
+
+    /// One of them has come.
+    pub(crate) fn has_come(&mut self, number: u32, memory: Scratch, len: usize) {
+        let message = self.messages.get_mut(number.wrapping_sub(self.first) as usize);
+        if let Some((place, _)) = message.filter(|message| message.1 == len) {
+            *place = Some(memory);
+        }
+    }
+
+    /// Takes the first out, if it has come.
+    pub(crate) fn pop(&mut self) -> Option<(Scratch, usize)> {
+        let (memory, len) = self.messages.front_mut()?;
+        let come = (memory.take()?, *len);
+        self.messages.pop_front();
+        self.first = self.first.wrapping_add(1);
+        self.bytes -= come.1;
+        Some(come)
+    }
 }
 
 /// Which lock a member holds.

@@ -1,16 +1,22 @@
 //! Cost of short operations, in packets.
 
 use super::{WINDOW, World};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Piece};
+use crate::comm::Communicator;
 use crate::data::Data;
 use crate::datatype::Predefined;
+use crate::device::RailCapabilities;
 use crate::error::Error;
-use crate::ids::ProcessId;
+use crate::group::Group;
+use crate::ids::{ContextId, ProcessId};
+use crate::layout::Layout;
 use crate::op::Operation;
 use crate::process::ProcessEvent;
+use crate::process::tests::net::Net;
 use crate::request::{Completion, Posted};
 use crate::rma::children::Tail;
-use crate::rma::{ActiveMessage, Follow, Operand, RESULT_BYTES_MAX, ROW_BYTES_MAX, Wanted};
+use crate::rma::{ActiveMessage, Follow, Memory, Operand, Place, RESULT_BYTES_MAX, ROW_BYTES_MAX, Wanted};
+use alloc::vec::Vec;
 
 /// Packets that process 0 has sent to process 1, and those that it has received.
 fn packets(world: &mut World) -> (u32, u32) {
@@ -223,4 +229,41 @@ fn contiguous_accumulate_needs_whole_elements_and_a_defined_op() {
         let begun = process.windows().accumulate_row(port, place, ends, (operation, datatype));
         assert_eq!(begun, Err(Error::Op), "{operation:?} {datatype:?} {len}");
     }
+}
+
+/// An origin without credit announces each operation, and the data of each takes a way there and back.
+#[test]
+fn announced_operations_do_not_come_one_after_the_other() {
+    const OPERATIONS: u64 = 400;
+    let rail = RailCapabilities { eager_bytes_max: 16, ..RailCapabilities::default() };
+    let mut net = Net::new(2, 1, rail);
+    let windows: Vec<Buffer> = (0..2).map(|_| Buffer::leaked(8)).collect();
+    for (me, window) in windows.iter().enumerate() {
+        let process = &mut net.nodes[me].0;
+        let group = Group::world(2);
+        let comm = process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
+        assert_eq!(process.windows().add(comm, Memory::Fixed(*window)), Ok(WINDOW));
+    }
+    let (process, port) = &mut net.nodes[0];
+    for number in 1..=OPERATIONS {
+        let place = Place { displacement: 0, layout: Layout::bytes(8), count: 1 };
+        let value = Buffer::leaked(8);
+        value.scatter(0, Piece::Bytes(&number.to_ne_bytes()));
+        let what = (Operation::Replace, Predefined::Int64);
+        let posted =
+            process.windows().accumulate(port, (WINDOW, 1, place), (Some(value.into()), None), what, false);
+        assert_eq!(posted, Ok(Posted::Done(Completion::EMPTY)));
+    }
+    let Ok(Posted::Pending(flush)) = process.windows().flush(port, WINDOW, Some(1), false) else {
+        panic!("nothing has come");
+    };
+    let mut rounds = 0;
+    while net.nodes[0].0.take(flush).unwrap().is_none() {
+        // Each does all that it can do without the other.
+        (0..2).for_each(|node| while net.progress(node, u32::MAX) {});
+        rounds += 1;
+        assert!(rounds <= 2 * OPERATIONS, "the flush is never over");
+    }
+    assert!(rounds < OPERATIONS / 8, "{rounds} rounds for {OPERATIONS} operations");
+    assert_eq!(windows[1].to_vec().unwrap(), OPERATIONS.to_ne_bytes(), "in the order sent");
 }
