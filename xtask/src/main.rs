@@ -96,6 +96,8 @@ enum Command {
     LabTest(lab_test::Options),
     /// Run jobs over TCP between two network namespaces (needs root).
     NetTest(net_test::Options),
+    /// Run a command whose MPI jobs run over TCP between many hosts: network namespaces (needs root).
+    OnHosts(net_test::OnHostsOptions),
     /// Everything that takes hours: bounds, fuzzing, killed ranks, mutants, other suites; writes a page of
     /// results.
     Nightly(nightly::Options),
@@ -144,6 +146,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Mutants(options) => mutants::run(options),
         Command::LabTest(options) => lab_test::run(options),
         Command::NetTest(options) => net_test::run(options),
+        Command::OnHosts(options) => net_test::on_hosts(options),
         Command::Nightly(options) => nightly::run(options),
         Command::Bench(options) => bench::run(options),
         Command::NetStranger(options) => net_test::stranger(options),

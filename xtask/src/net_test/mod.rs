@@ -16,6 +16,7 @@ mod ear;
 mod figures;
 mod hostile;
 mod network;
+mod on_hosts;
 mod shaped;
 mod timeline;
 mod trouble;
@@ -32,6 +33,7 @@ use network::LIMIT;
 
 pub(crate) use hostile::{StrangerOptions, stranger};
 pub(crate) use network::obstacle;
+pub(crate) use on_hosts::{OnHostsOptions, on_hosts};
 
 /// What to try.
 #[derive(clap::Args)]

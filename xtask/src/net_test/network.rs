@@ -31,6 +31,15 @@ pub(super) fn ip(words: &str) -> Result<()> {
     Ok(())
 }
 
+/// A namespace with nothing but its loopback.
+pub(super) fn namespace(name: &str) -> Result<()> {
+    ip(&format!("netns add {name}"))?;
+    ip(&format!("-n {name} link set lo up"))?;
+    let reno = "echo reno > /proc/sys/net/ipv4/tcp_congestion_control";
+    process::capture(Command::new("ip").args(["netns", "exec", name, "sh", "-c", reno]), LIMIT)?;
+    Ok(())
+}
+
 /// Why there cannot be namespaces here; `None`: there can.
 pub(crate) fn obstacle() -> Option<String> {
     if !nix::unistd::geteuid().is_root() {
@@ -84,13 +93,7 @@ impl Network {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let hosts = ["a", "b"].map(|side| format!("{PREFIX}{}{side}{number}", std::process::id()));
         let network = Self { hosts, rails: 0 };
-        for host in &network.hosts {
-            ip(&format!("netns add {host}"))?;
-            ip(&format!("-n {host} link set lo up"))?;
-            let reno = "echo reno > /proc/sys/net/ipv4/tcp_congestion_control";
-            let mut set = Command::new("ip");
-            process::capture(set.args(["netns", "exec", host, "sh", "-c", reno]), LIMIT)?;
-        }
+        network.hosts.iter().try_for_each(|host| namespace(host))?;
         Ok(network)
     }
 
