@@ -21,7 +21,7 @@ const RAILS_MAX: usize = 8;
 /// Options of `cargo xtask on-hosts`.
 #[derive(clap::Args)]
 pub(crate) struct OnHostsOptions {
-    /// How many hosts. Ranks are dealt out to them, one each as long as there are as many.
+    /// How many hosts. Each rank has one of its own as long as there are as many.
     #[arg(value_parser = clap::value_parser!(u16).range(2..=HOSTS_MAX as i64))]
     hosts: u16,
     /// Rails between them.
