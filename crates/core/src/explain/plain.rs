@@ -149,6 +149,23 @@ impl<T: Plain> Plain for Listed<T> {
     }
 }
 
+/// The number of [`Need::Collective`].
+const COLLECTIVE: u8 = 4;
+
+/// A collective operation, whose steps are messages: no correct process nests one in another. One inside is
+/// refused before it is read, so that no bytes make this recurse.
+fn take_collective(bytes: &mut &[u8]) -> Option<CollectiveState> {
+    let (context, number, label) = (Plain::take(bytes)?, Plain::take(bytes)?, Plain::take(bytes)?);
+    let mut needs = Vec::new();
+    for _ in 0..u32::take(bytes)? {
+        if bytes.first() == Some(&COLLECTIVE) {
+            return None;
+        }
+        needs.push(Need::take(bytes)?);
+    }
+    Some(CollectiveState { context, number, label, needs })
+}
+
 impl Plain for Need {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
@@ -168,7 +185,7 @@ impl Plain for Need {
                 peer.put(out);
             }
             Self::Collective(state) => {
-                4u8.put(out);
+                COLLECTIVE.put(out);
                 state.put(out);
             }
             Self::Node(state) => {
@@ -196,16 +213,7 @@ impl Plain for Need {
                 bytes: u64::take(bytes)?,
             },
             3 => Self::Progress { peer: ProcessId::take(bytes)? },
-            4 => {
-                let state = CollectiveState::take(bytes)?;
-                // Its steps are messages. No correct process nests one in another, and refusing that bounds
-                // the recursion.
-                let is_nested = |need: &Self| matches!(need, Self::Collective(_));
-                if state.needs.iter().any(is_nested) {
-                    return None;
-                }
-                Self::Collective(state)
-            }
+            COLLECTIVE => Self::Collective(take_collective(bytes)?),
             5 => Self::Node(NodeState::take(bytes)?),
             6 => Self::Other(String::take(bytes)?),
             7 => Self::Lock(LockState::take(bytes)?),

@@ -102,6 +102,22 @@ fn any_changed_byte_is_another_snapshot_or_none_and_no_panic() {
 }
 
 #[test]
+fn nested_collectives_are_refused_before_they_are_read() {
+    let of = |needs| {
+        let state = CollectiveState { context: ContextId(4), number: 1, label: None, needs };
+        Need::Collective(state)
+    };
+    let one = of(vec![Need::Progress { peer: ProcessId(2) }]);
+    assert_eq!(Need::from_bytes(&one.to_bytes()), Some(one.clone()));
+    assert_eq!(Need::from_bytes(&of(vec![one]).to_bytes()), None);
+    // Reading each level in the one outside would take more stack than a thread has.
+    let level = of(vec![Need::Nothing]).to_bytes();
+    let mut bytes = level[..level.len() - 1].repeat(1_000_000);
+    bytes.push(0);
+    assert_eq!(Need::from_bytes(&bytes), None);
+}
+
+#[test]
 fn a_list_keeps_its_beginning_and_its_length() {
     let posted = snapshot().state.posted;
     assert_eq!((posted.count, posted.first.len()), (LIST_MAX as u64 + 3, LIST_MAX));
