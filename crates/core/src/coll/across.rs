@@ -51,6 +51,9 @@ impl Across {
     }
 }
 
+/// For a schedule without memory of its own, which could be virtual.
+const HAS_NO_SCRATCH: bool = false;
+
 const LACKS: Error = Error::Argument("an operation between groups lacks a buffer");
 
 /// No process leaves before all of both groups have entered.
@@ -104,8 +107,7 @@ pub fn gather(
     part: Part,
 ) -> Result<Schedule, Error> {
     at.check_root(part)?;
-    let is_virtual = send.is_some_and(|b| b.is_virtual()) || recv.is_some_and(|b| b.is_virtual());
-    let mut builder = Builder::new(pool, is_virtual);
+    let mut builder = Builder::new(pool, HAS_NO_SCRATCH);
     match part {
         Part::None => {}
         Part::Root => receive_from_all(&mut builder, at, recv.ok_or(LACKS)?)?,
@@ -126,8 +128,7 @@ pub fn scatter(
     part: Part,
 ) -> Result<Schedule, Error> {
     at.check_root(part)?;
-    let is_virtual = send.is_some_and(|b| b.is_virtual()) || recv.is_some_and(|b| b.is_virtual());
-    let mut builder = Builder::new(pool, is_virtual);
+    let mut builder = Builder::new(pool, HAS_NO_SCRATCH);
     match part {
         Part::None => {}
         Part::Root => {
@@ -154,7 +155,7 @@ pub fn allgather(
     choose: Choose<'_>,
 ) -> Result<Schedule, Error> {
     recv.check(at.remote_size)?;
-    let mut builder = Builder::new(pool, send.is_virtual() || recv.is_virtual());
+    let mut builder = Builder::new(pool, recv.is_virtual());
     send_some(&mut builder, at.remote(0), send);
     // Only the leader knows the blocks' lengths, so the leader receives the blocks.
     let all = match recv {
@@ -188,7 +189,7 @@ pub fn allgather(
 pub fn alltoall(pool: &mut Pool, at: Across, send: Blocks<'_>, recv: Blocks<'_>) -> Result<Schedule, Error> {
     send.check(at.remote_size)?;
     recv.check(at.remote_size)?;
-    let mut builder = Builder::new(pool, send.is_virtual() || recv.is_virtual());
+    let mut builder = Builder::new(pool, HAS_NO_SCRATCH);
     // Each begins elsewhere, so that not all send to one.
     for step in 0..at.remote_size {
         let rank = super::wrap(u64::from(at.rank) + u64::from(step), at.remote_size);
@@ -243,7 +244,7 @@ pub fn allreduce(
     if send.len() != recv.len() {
         return Err(OTHER_LENGTHS);
     }
-    let mut builder = Builder::new(pool, send.is_virtual() || recv.is_virtual());
+    let mut builder = Builder::new(pool, send.is_virtual());
     if let Some(sum) = append_reduce(&mut builder, pool, at, send, reducer, choose)? {
         builder.fence();
         receive_some(&mut builder, at.remote(0), recv);
@@ -274,7 +275,7 @@ pub fn reduce_scatter(
     if !fits {
         return Err(OTHER_LENGTHS);
     }
-    let mut builder = Builder::new(pool, send.is_virtual() || recv.is_virtual());
+    let mut builder = Builder::new(pool, send.is_virtual());
     let mut blocks = alloc::vec::Vec::new();
     if let Some(sum) = append_reduce(&mut builder, pool, at, send, reducer, choose)? {
         let result = builder.scratch(total);

@@ -75,9 +75,6 @@ impl Halving<'_> {
 
     /// Folds and halves. A survivor then owns the block of its number; the others own nothing and are done.
     pub(super) fn reduce_scatter(&mut self, builder: &mut Builder) {
-        if self.sum.is_empty() {
-            return;
-        }
         self.fold(builder);
         let Some(me) = self.folded.me() else { return };
         let (mut first, mut end) = (0, self.folded.survivor_count());

@@ -124,9 +124,7 @@ impl Node {
         packed: usize,
         visitor: &mut impl Visitor,
     ) {
-        if from == to {
-            return;
-        }
+        debug_assert!(from < to, "no part of a node is empty");
         match self {
             Self::Bytes(_) => visitor.run((at + from as isize, 0), (packed, 0), to - from, 1),
             Self::Repeat { stride, of, of_size, .. } => {

@@ -69,12 +69,12 @@ impl Layout {
     /// How many packed bytes lie before a displacement. The layout is ascending.
     pub fn packed_before(&self, displacement: isize) -> usize {
         let (size, extent) = (self.size(), self.extent());
-        let (low, high) = self.true_bounds();
+        let low = self.true_lower_bound();
         if size == 0 || displacement <= low {
             return 0;
         }
         if extent <= 0 {
-            return if displacement >= high { size } else { self.packed_in_element(displacement) };
+            return self.packed_in_element(displacement);
         }
         // The last element that begins at or before it.
         let index = (displacement - low) / extent;

@@ -100,11 +100,8 @@ impl Signature {
         match &self.of {
             Of::One(datatype) => Some(*datatype),
             Of::Repeat(_, of) => of.single(),
-            Of::Sequence(parts) => {
-                let first = parts[0].signature.single()?;
-                parts.iter().all(|part| part.signature.single() == Some(first)).then_some(first)
-            }
-            Of::Nothing => None,
+            // Neighbours of one type have become one part.
+            Of::Sequence(_) | Of::Nothing => None,
         }
     }
 

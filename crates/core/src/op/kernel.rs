@@ -215,7 +215,6 @@ fn number_kernel(op: Operation, number: Number) -> Option<Kernel> {
         Number::Unsigned(2) => integer_kernel!(op, u16),
         Number::Unsigned(4) => integer_kernel!(op, u32),
         Number::Unsigned(8) => integer_kernel!(op, u64),
-        Number::Unsigned(16) => integer_kernel!(op, u128),
         Number::Signed(_) | Number::Unsigned(_) => None,
         Number::Half => float_kernel!(op, SoftHalf, 2),
         Number::Single => float_kernel!(op, f32, 4),
