@@ -292,6 +292,11 @@ impl Greeting {
         Self { result, number, context: 0, is_first: false }
     }
 
+    /// Whether all is well with a group of no size that a group has.
+    fn is_absurd(&self) -> bool {
+        self.result == WELL && !(1..=MEMBERS_MAX).contains(&self.number)
+    }
+
     fn failure(&self) -> Option<Error> {
         match self.result {
             WELL => None,
@@ -320,9 +325,8 @@ impl Meeting {
         }
         self.found.remote_size = heard.number;
         let other = pair.group.process(1 - pair.rank);
-        let is_absurd = heard.result == WELL && !(1..=MEMBERS_MAX).contains(&heard.number);
         let absurd = other
-            .filter(|_| is_absurd)
+            .filter(|_| heard.is_absurd())
             .map(|peer| Error::PeerMisbehaved { peer, what: "a group of no size that a group has" });
         let failure = self.found.failure.take();
         self.found.failure = failure.or(heard.failure()).or(absurd);
@@ -348,10 +352,7 @@ impl Meeting {
 
     fn hear_told(&mut self, memory: &mut Scratch) {
         let Some(told) = memory.buffer(GREETING_BYTES).with_mut(|bytes| Greeting::of(bytes)) else { return };
-        self.found.failure = told.failure();
-        if told.number > MEMBERS_MAX {
-            self.found.failure.get_or_insert(Error::Group);
-        }
+        self.found.failure = told.failure().or(told.is_absurd().then_some(Error::Group));
         self.found.context = told.context;
         self.found.is_first = told.is_first;
         self.found.remote_size = told.number;
@@ -373,5 +374,35 @@ impl Meeting {
                 Communicator::inter(context, (local.group, local.rank), remote, found.is_first)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a member makes of its leader's word.
+    fn told(greeting: &Greeting) -> Option<Error> {
+        let local =
+            Span { group: Group::world(2), rank: 1, context: ContextId::WORLD, tag: 0, naming: Naming::Rank };
+        let mut meeting =
+            Meeting { local, leader: 0, pair: None, stage: Stage::Telling, found: Found::default() };
+        let mut memory = Scratch::new(GREETING_BYTES);
+        memory
+            .buffer(GREETING_BYTES)
+            .with_mut(|bytes| bytes.copy_from_slice(&greeting.to_bytes()))
+            .expect("memory");
+        meeting.hear_told(&mut memory);
+        meeting.found.failure
+    }
+
+    #[test]
+    fn a_leader_is_not_believed_of_a_group_that_cannot_be() {
+        let well = |number| Greeting { result: WELL, number, context: 5, is_first: true };
+        assert_eq!([1, MEMBERS_MAX].map(|number| told(&well(number))), [None; 2]);
+        assert_eq!([0, MEMBERS_MAX + 1].map(|number| told(&well(number))), [Some(Error::Group); 2]);
+        // A process that is lost may have any number.
+        let lost = Greeting { result: LOST, ..well(1 << 30) };
+        assert_eq!(told(&lost), Some(Error::ProcessAborted(ProcessId(1 << 30))));
     }
 }
