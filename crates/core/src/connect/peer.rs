@@ -98,7 +98,7 @@ pub(super) struct Slot {
     failures_count: u32,
     /// Refusals in a row.
     refusals_count: u32,
-    /// All of each candidate, since a connection stood.
+    /// All of each candidate. Not read once a connection has stood.
     refused: Vec<u32>,
     was_up: bool,
 }
@@ -327,7 +327,6 @@ impl Peer {
         this.epoch = epoch;
         this.was_up = true;
         (this.tried_count, this.failures_count, this.refusals_count) = (0, 0, 0);
-        this.refused.fill(0);
         this.rail
     }
 
@@ -667,6 +666,23 @@ mod tests {
         }
         assert_eq!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
         assert_eq!((peer.next_time(), peer.take_due(0, now + PATIENCE)), (None, None));
+    }
+
+    #[test]
+    fn a_silence_ends_a_row_of_refusals_and_an_end_does_not() {
+        for (between, is_gone) in [(Failure::Ended, true), (Failure::Other, false)] {
+            let (mut peer, now) = one_rail(vec![4]);
+            peer.on_up(0, 4, 1);
+            peer.on_broken(Rail(1), 1, true, now);
+            for failure in [Failure::Refused, between] {
+                assert_eq!(peer.on_failure(0, failure, now), Consequence::Nothing);
+            }
+            assert_eq!(
+                peer.on_failure(0, Failure::Refused, now) == Consequence::Gone,
+                is_gone,
+                "{between:?}"
+            );
+        }
     }
 
     #[test]
