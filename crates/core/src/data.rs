@@ -198,6 +198,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_sink_takes_as_much_as_fits() {
+        let source = Buffer::leaked(4);
+        source.scatter(0, Piece::Bytes(&[1, 2, 3, 4]));
+        for (room, expected) in [(2, &[1, 2][..]), (4, &[1, 2, 3, 4]), (6, &[1, 2, 3, 4, 0, 0])] {
+            let into = Buffer::leaked(room);
+            Sink::from(into).copy_from(&source.into());
+            assert_eq!(into.to_vec().unwrap(), expected);
+        }
+    }
+
+    #[test]
     fn only_data_without_bytes_is_empty() {
         for len in 0..3 {
             let buffer = Buffer::virtual_of(len);

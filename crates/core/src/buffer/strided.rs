@@ -365,6 +365,15 @@ mod tests {
     }
 
     #[test]
+    fn blocks_further_apart_than_an_address_tells_do_not_fit() {
+        assert!(fits(0, 3, 2, 3, 8) && !fits(0, 3, 2, 3, 7));
+        for stride in [isize::MAX, isize::MIN] {
+            assert!(!fits(0, stride, 1, 3, 8), "{stride}");
+            assert!(fits(0, stride, 1, 1, 8), "one is as far as it goes: {stride}");
+        }
+    }
+
+    #[test]
     fn runs_copy_blocks_in_both_directions() {
         let memory = Buffer::leaked(16);
         memory.scatter(0, super::super::Piece::Bytes(b"0123456789abcdef"));

@@ -338,7 +338,7 @@ pub fn thresholds(question: &Question, fabric: &Fabric) -> Vec<(usize, Algorithm
     let mut low = 0;
     // Four points an octave; what holds for less than that between two points that agree does not matter.
     let points = (0..=40).flat_map(|octave| [4, 5, 6, 7].map(|quarter| (quarter << octave) / 4));
-    for high in points.filter(|&point| point > 0) {
+    for high in points {
         // Between two points that differ, each change is found by bisection.
         while at(high) != ranges[ranges.len() - 1].1 {
             let current = ranges[ranges.len() - 1].1;
@@ -434,6 +434,7 @@ const fn log2_ceil(size: Rank) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ayatori_random::Random;
 
     fn question(collective: Collective, bytes: usize, size: u32) -> Question {
         Question { collective, bytes, size, commutative: true }
@@ -482,6 +483,43 @@ mod tests {
             }
         }
         assert!(changes_count > 30, "{changes_count}");
+    }
+
+    #[test]
+    fn thresholds_are_changes_in_their_order_on_any_fabric() {
+        let mut random = Random::new(1);
+        let mut close_count = 0;
+        for _ in 0..60 {
+            let mut doubled = |least: u64, times: u64| least << random.below(times);
+            let fabric = Fabric {
+                latency_ps: doubled(1_000, 20),
+                message_ps: doubled(1_000, 16),
+                switch_ps: doubled(1_000, 20),
+                bandwidth_bytes_per_s: doubled(1_000_000, 16),
+                relayed_percent: doubled(100, 3) as u32,
+                reduction_bytes_per_s: doubled(1_000_000, 16),
+                copy_bytes_per_s: doubled(1_000_000, 16),
+                eager_bytes_max: doubled(3, 18) as usize,
+                processors: [None, Some(2)][doubled(1, 2) as usize - 1],
+            };
+            for (collective, size) in Collective::ALL.into_iter().flat_map(|of| [2, 5, 16].map(|n| (of, n))) {
+                let at = |bytes| choose(&question(collective, bytes, size), &fabric).algorithm;
+                let ranges = thresholds(&question(collective, 0, size), &fabric);
+                for two in ranges.windows(2) {
+                    let [(_, before), (start, after)] = [two[0], two[1]];
+                    assert_eq!(
+                        (at(start - 1), at(start)),
+                        (before, after),
+                        "{collective:?} of {size}: {fabric:?}"
+                    );
+                }
+                for two in ranges.windows(2) {
+                    assert!(two[0].0 < two[1].0, "{ranges:?}: {fabric:?}");
+                    close_count += u32::from(two[0].0 > 0 && two[1].0 < two[0].0 * 5 / 4);
+                }
+            }
+        }
+        assert!(close_count > 0, "two changes between the lengths that are looked at");
     }
 
     #[test]

@@ -141,9 +141,7 @@ pub fn is_direct(question: &Question, occupancy: Occupancy) -> bool {
         | Collective::Scatter => true,
         Collective::Reduce | Collective::Allreduce => commutative,
         Collective::Alltoall => bytes.saturating_mul(n) <= area_bytes || area_bytes / n >= LINE_BYTES,
-        Collective::ReduceScatter => {
-            commutative && bytes <= area_bytes && has_own_part(bytes.div_ceil(n.max(1)))
-        }
+        Collective::ReduceScatter => commutative && bytes <= area_bytes && has_own_part(bytes.div_ceil(n)),
         Collective::Scan | Collective::Exscan => commutative && has_own_part(bytes),
         Collective::Gatherv
         | Collective::Scatterv
@@ -239,6 +237,7 @@ mod tests {
         assert_eq!(operand_segment_bytes(4097, 24, 4096), 4096 / 192 * 192);
         assert_eq!(operand_segment_bytes(100, 24, 4096), 100);
         assert_eq!(alltoall_segment_bytes(1024, 0, 4, 4096), 1024);
+        assert_eq!(alltoall_segment_bytes(1000, 0, 3, 3000), 1000);
         assert_eq!(alltoall_segment_bytes(1025, 0, 3, 3000), 960);
         assert_eq!(alltoall_segment_bytes(1025, 960, 3, 3000), 65);
     }
@@ -282,6 +281,14 @@ mod tests {
         assert!(asked(Collective::ReduceScatter, area, 64) && !asked(Collective::ReduceScatter, area + 1, 2));
         assert!(!asked(Collective::ReduceScatter, area + 64, 64));
         assert!(operand_fits(area, 64 << 20, occupancy), "a unit that is an area");
+        // Blocks that fill the area, or a line of it for each member.
+        let crowd = Occupancy { ranks_count: 1024, cpus_count: 1 };
+        let alltoall = |bytes, size| {
+            is_direct(&Question { collective: Collective::Alltoall, bytes, size, commutative: true }, crowd)
+        };
+        assert_eq!(area_bytes(1024), 4096);
+        assert!(alltoall(32, 128) && !alltoall(33, 128));
+        assert!(alltoall(1 << 20, 64) && !alltoall(1 << 20, 65));
     }
 
     #[test]
@@ -340,6 +347,14 @@ mod tests {
         // The length is of all blocks.
         let vectors = lengths.map(|block| 16 * block);
         assert_eq!(taken(Collective::ReduceScatter, vectors)[1..], [A::Pairwise; 3]);
+    }
+
+    #[test]
+    fn ranks_that_share_cpus_pay_for_turns_on_them() {
+        let shared = fabric(Occupancy { ranks_count: 8, cpus_count: 2 });
+        assert_eq!(shared.processors, Some(2));
+        let own = fabric(Occupancy { ranks_count: 8, cpus_count: 8 });
+        assert_eq!(own.processors, None);
     }
 
     #[test]

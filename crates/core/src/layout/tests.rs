@@ -342,6 +342,36 @@ fn digests_tell_sequences_of_types_apart() {
 }
 
 #[test]
+fn only_packed_data_fits_any_type() {
+    let digests: alloc::collections::BTreeSet<u64> =
+        Predefined::ALL.iter().map(|datatype| Signature::of(*datatype).digest(1)).collect();
+    assert_eq!(digests.len(), Predefined::ALL.len());
+    let of_none = Predefined::ALL.iter().filter(|datatype| Signature::of(**datatype).digest(1) == 0);
+    assert_eq!(of_none.collect::<Vec<_>>(), [&Predefined::Packed]);
+}
+
+#[test]
+fn some_elements_of_a_region_lie_where_all_have_them() {
+    let memory = Buffer::leaked(4);
+    let region = Region::new(Layout::bytes(1), 4, memory).unwrap();
+    for (first, count) in [(0, 4), (2, 1), (3, 1), (1, 2)] {
+        let some = region.elements(first, count).as_contiguous().unwrap();
+        assert_eq!((some.as_ptr(), some.len()), (memory.part(first, count).as_ptr(), count));
+    }
+    let none = Region::new(Layout::bytes(4), 0, Buffer::EMPTY).unwrap();
+    assert!(none.elements(0, 0).is_empty() && region.elements(4, 0).is_empty());
+}
+
+#[test]
+fn elements_without_bytes_repeated_are_no_bytes_in_a_row() {
+    let empty = Layout::bytes(0).resized(0, 16).unwrap().repeat(2, 16).unwrap();
+    assert_eq!(empty.contiguous_at(1), Some(0));
+    let mut bytes = Vec::new();
+    empty.emit(1, &mut bytes).unwrap();
+    assert_eq!(Layout::parse(&bytes).map(|layout| layout.size()), Ok(0));
+}
+
+#[test]
 fn elements_without_bytes_leave_no_trace_in_what_is_packed() {
     let empty = Layout::bytes(0).resized(0, 16).unwrap().repeat(2, 16).unwrap();
     assert_eq!((empty.size(), empty.extent()), (0, 32));

@@ -257,6 +257,16 @@ mod tests {
     }
 
     #[test]
+    fn a_rail_that_is_not_there_takes_a_unit_at_a_time() {
+        let views = [view(0, 1_000)];
+        assert_eq!(packet_units(&views, Rail(0), 1_000, [8, 8], 1 << 30), 8);
+        assert_eq!(packet_units(&views, Rail(1), 1_000, [8, 8], 1 << 30), 1);
+        let views = [View { window_bytes: 1_000, ..view(0, 1_000) }];
+        assert!(fills(&views, Rail(0), 1_000, 1_000, 1 << 30));
+        assert!(!fills(&views, Rail(1), 1_000, 1_000, 1 << 30));
+    }
+
+    #[test]
     fn near_the_end_half_a_window_or_two_pieces_are_under_way() {
         let limit =
             |window_bytes, piece, is_end| View { window_bytes, ..view(0, 1) }.limit_bytes(piece, is_end);

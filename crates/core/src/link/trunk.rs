@@ -626,6 +626,7 @@ mod tests {
         trunk.on_rail_down(Rail(0), Instant(1));
         assert_eq!(trunk.flush(&mut net.nodes[0].1, Instant(2)), (true, true));
         assert_eq!(trunk.settled, [LinkEvent::Lost(units.transfer, units.run)]);
+        assert!(trunk.is_quiet(), "nothing is given to it");
         // A packet of a rail that the link does not have takes nothing away.
         let header = TrunkHeader {
             number: 1,

@@ -418,6 +418,23 @@ fn a_part_of_one_byte_is_sent() {
 }
 
 #[test]
+fn parts_without_bytes_arrive_when_their_sender_is_ready() {
+    let (mut net, ..) = two(1, 1);
+    let (process, port) = &mut net.nodes[0];
+    let sender = process.psend_init(port, CommId::WORLD, Buffer::EMPTY, 3, (1, TAG)).unwrap();
+    let (process, port) = &mut net.nodes[1];
+    let receiver = process.precv_init(port, CommId::WORLD, Buffer::EMPTY, 2, (0, TAG)).unwrap();
+    process.start(port, receiver).unwrap();
+    net.settle();
+    assert_eq!(net.nodes[1].0.parrived(receiver, 1), Ok(false));
+    let (process, port) = &mut net.nodes[0];
+    process.start(port, sender).unwrap();
+    (0..3).for_each(|part| process.pready(port, sender, part).unwrap());
+    net.settle();
+    assert_eq!(net.nodes[1].0.parrived(receiver, 1), Ok(true));
+}
+
+#[test]
 fn a_failed_receive_is_looked_at_again() {
     let (mut net, _, receiver) = two(8, 4);
     let (process, port) = &mut net.nodes[1];

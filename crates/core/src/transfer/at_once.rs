@@ -208,6 +208,7 @@ impl Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     /// Sends messages on a model of what each way takes, in ns: an eager message's copy, the word that it is
     /// in place, and the same word of one that is got. How many were got.
@@ -250,6 +251,40 @@ mod tests {
             let got = run(&mut at_once, 1_000, 16_000, [900, 1_100, got_ns]);
             assert!(got > 0 && got <= most, "{got} of 1000");
         }
+    }
+
+    #[test]
+    fn a_trial_is_three_messages_of_one_way_and_four_of_the_other() {
+        let mut at_once = AtOnce::default();
+        run(&mut at_once, PAUSE_MIN, 16_000, [900, 1_100, 1_200]);
+        let picks: Vec<Pick> = (0..8)
+            .map(|n| {
+                let pick = at_once.pick(16_000);
+                if matches!(pick, Pick::Timed(_)) {
+                    let name = at_once.begin(16_000, Instant(n));
+                    at_once.note(name, Instant(n + 1_000_000));
+                }
+                pick
+            })
+            .collect();
+        let (held, other) = (Learnt::Held(Way::Eager), Learnt::Looked(Way::Get));
+        assert_eq!(picks[..3], [Pick::Timed(held); 3]);
+        assert_eq!(picks[3..7], [Pick::Timed(other); 4]);
+        assert_eq!(picks[7], Pick::Held(Way::Eager));
+    }
+
+    #[test]
+    fn after_a_change_the_next_trial_comes_soon() {
+        let mut at_once = AtOnce::default();
+        run(&mut at_once, 1_000, 16_000, [900, 1_100, 2_500]);
+        assert_eq!(at_once.classes[class_of(16_000)].pause, PAUSE_FAR_MAX);
+        let mut messages = 0;
+        while at_once.classes[class_of(16_000)].held == 0 {
+            run(&mut at_once, 1, 16_000, [900, 1_100, 600]);
+            messages += 1;
+        }
+        assert!(messages <= PAUSE_FAR_MAX + TRIAL_COUNT, "{messages}");
+        assert_eq!(at_once.classes[class_of(16_000)].pause, PAUSE_MIN);
     }
 
     #[test]

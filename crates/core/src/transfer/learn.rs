@@ -14,14 +14,15 @@ use crate::time::Duration;
 
 /// Messages of a look.
 const LOOK_COUNT: u32 = 4;
-/// Messages between two looks: at first and after a change, and at most.
+/// Messages between two looks: at first, and at most.
 const PAUSE_MIN: u32 = 4;
 const PAUSE_MAX: u32 = 31 * LOOK_COUNT;
 /// Where the other way takes twice as long.
 const PAUSE_FAR_MAX: u32 = 63 * LOOK_COUNT;
 /// The other way is taken if it is shorter by at least one of this many parts.
 const GAIN_MIN_PARTS: u32 = 16;
-/// Messages after a look before a slower way brings the next one forward.
+/// Messages after a look before a slower way brings the next one forward; and those between a change and the
+/// next look.
 const PAUSE_SLOWER: u32 = 16;
 
 /// Lengths up to 2^13 bytes are one class, and those from 2^26 on.
@@ -283,9 +284,16 @@ mod tests {
                 let now = |of| if of == held { slower } else { 1_000 };
                 let first = runs(&mut learner, 40, now(Way::Stream), now(Way::Get))[0];
                 assert_eq!(first < 40, is_soon, "{held:?} {slower}: {first}");
-                assert!(!is_soon || first >= PAUSE_SLOWER as usize - 1, "{first}");
+                assert!(!is_soon || first == PAUSE_SLOWER as usize, "{first}");
             }
         }
+    }
+
+    #[test]
+    fn after_a_change_the_other_way_is_looked_at_soon() {
+        let mut learner = Learner::default();
+        let after = PAUSE_SLOWER as usize;
+        assert_eq!(runs(&mut learner, 4 + 4 + after + 4, 140, 80), [4, 4, after, 4]);
     }
 
     #[test]

@@ -297,6 +297,19 @@ mod tests {
     }
 
     #[test]
+    fn units_that_have_come_after_all_are_not_sent_again() {
+        let mut spread = Spread::new(4, 1, Keys::default(), |count| divide(count, 1)).unwrap();
+        let all = Run { first: 0, count: 4 };
+        assert!(spread.has_next());
+        spread.sent(all);
+        assert!(spread.on_lost(all));
+        assert!(!spread.on_come(Run { first: 0, count: 2 }));
+        assert!(spread.has_next());
+        let again = spread.next(Rail(0), 9).unwrap();
+        assert_eq!((again.first, again.count, spread.unsent_bytes()), (2, 2, 2));
+    }
+
+    #[test]
     fn a_peer_that_lies_about_units_is_found_out() {
         let bad = |first, unit, bytes| {
             Gather::new(1000).locate(&units(first, unit, Carrying::Bytes(bytes))).is_err()

@@ -142,6 +142,16 @@ mod tests {
     }
 
     #[test]
+    fn data_moves_from_the_match_on_to_the_end() {
+        let moves: Vec<State> =
+            TRANSITIONS.iter().map(|(from, ..)| *from).filter(|s| s.moves_data()).collect();
+        assert!(!moves.contains(&State::Offered) && !State::Ended.moves_data());
+        for state in [State::Sending, State::Blocked, State::Sent, State::Matched, State::Receiving] {
+            assert!(moves.contains(&state), "{state:?}");
+        }
+    }
+
+    #[test]
     fn no_event_leads_to_two_states_and_none_out_of_the_end() {
         for (index, (from, event, _)) in TRANSITIONS.iter().enumerate() {
             assert!(

@@ -79,8 +79,9 @@ mod tests {
 
     #[test]
     fn the_table_answers_as_the_estimates_do() {
+        let mut chains_count = 0;
         for size in [1, 2, 5, 8, 32] {
-            for processors in [None, Some(2)] {
+            for processors in [None, Some(2), Some(0)] {
                 let fabric = Fabric { processors, ..Fabric::default() };
                 let mut selector = Selector::new(size, fabric);
                 for collective in Collective::ALL {
@@ -90,11 +91,17 @@ mod tests {
                             let (table, estimate) =
                                 (selector.choose(collective, bytes, commutative), choose(&question, &fabric));
                             assert_eq!(table.algorithm, estimate.algorithm, "{question:?}");
+                            assert!(table.segment_bytes > 0, "{question:?}");
+                            if table.algorithm == Algorithm::Chain {
+                                assert_eq!(table.segment_bytes, estimate.segment_bytes, "{question:?}");
+                                chains_count += 1;
+                            }
                         }
                     }
                 }
             }
         }
+        assert!(chains_count > 0);
     }
 
     #[test]

@@ -333,4 +333,8 @@ fn across_arguments_that_do_not_fit_are_refused() {
         assert_eq!(made.err(), lengths, "{counts:?}");
     }
     assert!(across::reduce_scatter(&mut pool, at, long, short, &[7, 1], &bytes, &mut choose).is_ok());
+    // A member that scatters nothing knows its own part.
+    let last = Across { rank: 1, ..at };
+    let made = across::reduce_scatter(&mut pool, last, long, short, &[7, 1], &bytes, &mut choose);
+    assert_eq!(made.err(), lengths);
 }

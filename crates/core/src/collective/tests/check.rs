@@ -63,6 +63,19 @@ const fn unlike(what: Difference, rank: u32, theirs: u64, others: u64) -> Error 
 }
 
 #[test]
+fn types_are_compared_of_data_and_not_of_nothing() {
+    let claim = |bytes: u64| {
+        move |at: usize| Claim {
+            common: Some(Amount { bytes, types: if at == 1 { FLOATS } else { INTS } }),
+            ..Claim::new(Collective::Bcast, Some(0))
+        }
+    };
+    let mut net = Net::of_short_packets(3, 3);
+    assert!(outcomes(&mut net, claim(0)).iter().all(|(error, _)| error.is_none()));
+    all_find(3, unlike(Difference::Types, 1, 1, 1), claim(1));
+}
+
+#[test]
 fn members_that_agree_get_their_result() {
     for count in 1..9 {
         let mut net = Net::of_short_packets(count, count as u64);

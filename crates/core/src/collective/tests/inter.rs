@@ -462,6 +462,25 @@ fn a_leader_that_cannot_meet_the_other_tells_its_group() {
 }
 
 #[test]
+fn a_leader_that_names_no_other_leader_tells_its_group() {
+    for other in [None, Some(OtherLeader { comm: CommId::WORLD, rank: 4, tag: 0 })] {
+        let mut net = Net::of_short_packets(4, 0);
+        let made = together(&mut net, &mut Random::new(1), (0..4).collect(), |at, process, port| {
+            let other = other.filter(|_| at == 1);
+            process.collectives().icomm_inter(port, CommId::WORLD, 1, other).unwrap()
+        });
+        for (at, made) in made.into_iter().enumerate() {
+            let (comm, completion) = made.expect("all have called");
+            match completion.error.expect("there is nobody to meet") {
+                Error::Argument(_) | Error::Rank { .. } => assert_eq!(at, 1, "the leader knows why"),
+                error => assert_eq!(error, Error::Group, "at {at}"),
+            }
+            assert_eq!(net.nodes[at].0.comm(comm).err(), Some(Error::Comm));
+        }
+    }
+}
+
+#[test]
 fn what_inter_communicators_cannot_do_is_refused() {
     let mut pair = Pair::new(3);
     let at = pair.groups[0][0];
@@ -471,6 +490,12 @@ fn what_inter_communicators_cannot_do_is_refused() {
     assert_eq!(process.collectives().icomm_create_group(port, inter, &group, 0).err(), Some(Error::Comm));
     assert_eq!(process.collectives().icomm_inter(port, inter, 0, None).err(), Some(Error::Comm));
     assert_eq!(process.collectives().icomm_merge(port, CommId::WORLD, true).err(), Some(Error::Comm));
+    let barrier = coll::Choice { algorithm: coll::Algorithm::Dissemination, segment_bytes: 1 };
+    let all = coll::Context { rank: 0, size: 1 };
+    let schedule = coll::barrier(process.schedule_pool(), all, barrier);
+    let claim = coll::Claim::new(Collective::Barrier, None);
+    let compared = process.collectives().start_compared(port, inter, schedule, claim, None);
+    assert_eq!(compared.err(), Some(Error::Comm));
     let size = process.comm(CommId::SELF).unwrap().size();
     let error = Error::Rank { rank: 1, size };
     assert_eq!(process.collectives().icomm_inter(port, CommId::SELF, 1, None).err(), Some(error));

@@ -13,11 +13,22 @@ use crate::wire::{Envelope, Header, Prefix};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A device that has the front of a message, and never the rest.
+/// A device that has the front of a message. The rest comes as `fetches` says.
 struct Fronts {
     rails: [RailCapabilities; 1],
     header: Vec<u8>,
+    fetches: Fetched,
     fetched: u32,
+}
+
+impl Fronts {
+    /// Of an eager message from process 1.
+    fn new(credits: u16, fetches: Fetched) -> Self {
+        let envelope = Envelope { context: ContextId::WORLD, source: 1, tag: 7 };
+        let header = Header::Eager(envelope).emit(Prefix { credits, sequence: 0 });
+        let header = header.as_slice().to_vec();
+        Self { rails: [RailCapabilities::default()], header, fetches, fetched: 0 }
+    }
 }
 
 impl Device for Fronts {
@@ -39,7 +50,7 @@ impl Device for Fronts {
     fn release(&mut self, _: Incoming) {}
     fn fetch(&mut self, _: &Incoming, _: Buffer) -> Fetched {
         self.fetched += 1;
-        Fetched::Part
+        self.fetches
     }
     fn arm(&mut self) -> Armed {
         Armed::Armed
@@ -48,11 +59,8 @@ impl Device for Fronts {
 
 #[test]
 fn message_is_received_in_parts_only_if_no_other_can_match() {
-    let envelope = Envelope { context: ContextId::WORLD, source: 1, tag: 7 };
-    let header = Header::Eager(envelope).emit(Prefix { credits: 0, sequence: 0 });
     for (source, count) in [(Source::Rank(1), 1), (Source::Any, 0), (Source::Rank(2), 0)] {
-        let mut device =
-            Fronts { rails: [RailCapabilities::default()], header: header.as_slice().to_vec(), fetched: 0 };
+        let mut device = Fronts::new(0, Fetched::Part);
         let mut process = Process::new(ProcessId(0), 3, Config::default());
         let receive =
             process.irecv(&mut device, CommId::WORLD, Buffer::leaked(100), source, TagSelector::Any);
@@ -60,6 +68,22 @@ fn message_is_received_in_parts_only_if_no_other_can_match() {
         let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
         process.handle_event(&mut device, Event::Front(incoming, 50));
         assert_eq!(device.fetched, count, "{source:?}");
+    }
+}
+
+#[test]
+fn a_wrong_packet_whose_front_came_first_cuts_its_sender_off() {
+    for (credits, is_wrong) in [(0, false), (u16::MAX, true)] {
+        let mut device = Fronts::new(credits, Fetched::Whole);
+        let mut process = Process::new(ProcessId(0), 2, Config::default());
+        let buffer = Buffer::leaked(50);
+        let receive =
+            process.irecv(&mut device, CommId::WORLD, buffer, Source::Rank(1), TagSelector::Any).unwrap();
+        let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
+        process.handle_event(&mut device, Event::Front(incoming, 50));
+        let error = process.take(pending(receive)).unwrap().expect("over").error;
+        assert_eq!(matches!(error, Some(Error::PeerMisbehaved { peer: ProcessId(1), .. })), is_wrong);
+        assert_eq!(error.is_some(), is_wrong);
     }
 }
 
@@ -393,6 +417,21 @@ fn buffered_sends_return_at_once_and_free_their_room() {
 }
 
 #[test]
+fn a_communicator_of_a_session_has_the_sessions_buffer() {
+    let mut net = pair(getting());
+    let session = BufferOwner::Session(3);
+    let room = memory(vec![0; 100 + crate::BSEND_OVERHEAD_BYTES]).0;
+    net.nodes[0].0.attach_buffer(session, room).unwrap();
+    let send = |net: &mut Net| {
+        let (process, port) = &mut net.nodes[0];
+        process.isend(port, CommId::WORLD, Buffer::leaked(100), 1, 0, SendMode::Buffered)
+    };
+    assert!(matches!(send(&mut net), Err(Error::BufferExhausted { .. })));
+    net.nodes[0].0.set_comm_session(CommId::WORLD, 3);
+    assert_eq!(send(&mut net), Ok(Posted::Done(Completion::EMPTY)));
+}
+
+#[test]
 fn proc_null_and_wrong_ranks() {
     let mut net = pair(getting());
     let (process, port) = &mut net.nodes[0];
@@ -448,6 +487,59 @@ fn garbage_from_a_peer_cuts_it_off_and_nothing_else() {
         assert!(matches!(sent, Err(Error::PeerMisbehaved { peer: ProcessId(1), .. })), "{bytes:?}");
         assert!(matches!(net.send(0, 2, b"fine", 0, SendMode::Standard), Posted::Done(_)));
     }
+}
+
+/// Process 1 says this to process 0.
+fn say(net: &mut Net, header: Header) {
+    let (process, port) = &mut net.nodes[1];
+    let links = &mut process.messages().links;
+    let index = links.index_of(ProcessId(0)).expect("they have talked");
+    links.offer_or_queue(port, index, header, crate::data::Data::EMPTY);
+}
+
+/// Whether process 0 has cut process 1 off.
+fn is_cut_off(net: &mut Net) -> bool {
+    let (process, port) = &mut net.nodes[0];
+    let sent = process.isend(port, CommId::WORLD, Buffer::EMPTY, 1, 0, SendMode::Standard);
+    matches!(sent, Err(Error::PeerMisbehaved { peer: ProcessId(1), .. }))
+}
+
+#[test]
+fn data_is_asked_for_once() {
+    for times in [1, 2] {
+        let mut net = pair(RailCapabilities::default());
+        let sender = pending(net.send(0, 1, &[0; 9_000], 0, SendMode::Standard));
+        net.settle();
+        let receiver = crate::ids::RequestId::from_bits(u64::MAX);
+        let keys = crate::wire::Keys::default();
+        for _ in 0..times {
+            say(&mut net, Header::Cts { sender, receiver, length: 9_000, keys });
+        }
+        net.progress(0, u32::MAX);
+        assert_eq!(is_cut_off(&mut net), times > 1, "{times} times");
+    }
+}
+
+#[test]
+fn a_message_that_was_matched_is_not_cancelled_by_its_receiver() {
+    let mut net = pair(RailCapabilities::default());
+    let sent = pending(net.send(0, 1, &[1; 4], 0, SendMode::Synchronous));
+    let (received, _) = net.receive(1, 4);
+    net.settle();
+    assert!(net.done(1, pending(received)).is_some() && net.nodes[0].0.is_complete(sent));
+    say(&mut net, Header::CancelReply(sent, true));
+    net.settle();
+    assert_eq!(net.done(0, sent), Some(Completion::EMPTY));
+    assert!(is_cut_off(&mut net));
+    // Nor is one whose data is on its way.
+    let mut net = pair(RailCapabilities::default());
+    let sent = pending(net.send(0, 1, &[1; 90_000], 0, SendMode::Standard));
+    net.settle();
+    let _ = net.receive(1, 90_000);
+    net.progress(1, 0);
+    say(&mut net, Header::CancelReply(sent, true));
+    net.progress(0, u32::MAX);
+    assert!(is_cut_off(&mut net));
 }
 
 #[test]

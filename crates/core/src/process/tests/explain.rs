@@ -53,6 +53,12 @@ fn explanation_names_a_waiting_receive_and_unexpected_message() {
     assert_eq!((to.peer, from.peer), (ProcessId(1), ProcessId(0)));
     let sums = [sender, receiver].map(|node| node.0.packet_counts());
     assert_eq!(sums, [[3, 0, 0], [0, 3, 0]]);
+    net.shared.borrow_mut().full_one_in = 1;
+    let (process, port) = &mut net.nodes[1];
+    for _ in 0..2 {
+        let _ = process.isend(port, CommId::WORLD, buffer(4), 0, 6, SendMode::Standard).unwrap();
+    }
+    assert_eq!(process.packet_counts(), [3, 0, 2]);
 }
 
 #[test]

@@ -147,6 +147,27 @@ fn eager_messages_follow_a_crossover_that_moves() {
 }
 
 #[test]
+fn the_short_way_leaves_a_trial_to_the_long_one() {
+    let mut net = two_that_learn_eager();
+    send_and_receive(&mut net, 1, 10, None);
+    let mut sent_count = 0;
+    loop {
+        let source = memory(vec![7; 10_000]).0;
+        let (process, port) = &mut net.nodes[0];
+        if !process.send_longer_at_once(port, CommId::WORLD, source, 1, 0) {
+            break;
+        }
+        sent_count += 1;
+        let (target, received) = memory(vec![0; 10_000]);
+        let (process, port) = &mut net.nodes[1];
+        let _received = process.irecv(port, CommId::WORLD, target, ANY.0, ANY.1).unwrap();
+        net.settle();
+        assert!(received == [7; 10_000] && sent_count < 100);
+    }
+    assert_eq!(sent_count, 16);
+}
+
+#[test]
 fn receivers_that_come_late_are_sent_to_eagerly() {
     let mut net = two_that_learn_eager();
     set_crossover(&mut net, 1_000);

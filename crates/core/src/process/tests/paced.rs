@@ -41,7 +41,8 @@ fn send(wire: &mut Wire, buffer: Buffer, own: Option<Gap>) {
 fn a_gap_comes_from_the_message_or_its_communicator_or_the_rule() {
     let rails = [RailCapabilities { put: true, may_break: false, ..tcp() }, tcp()];
     for (rail, lines) in [(rails[0], 1), (rails[0], 2), (rails[1], 2)] {
-        let rule = GapRule { base: gap(500), ..GapRule::default() };
+        // The device does not know how many hops there are.
+        let rule = GapRule { base: gap(500), per_hop: gap(30), ..GapRule::default() };
         let config = Config { gap: rule, ..Config::default() };
         let mut wire = Wire::with(vec![Line::mbit(1000); lines], rail, config, 1);
         let long = Buffer::virtual_of(1 << 20);

@@ -86,6 +86,21 @@ fn revoke_ends_present_and_later_operations_at_all_members() {
 }
 
 #[test]
+fn a_revoked_message_is_revoked_though_another_receiver_fails() {
+    let mut net = survivors(3, 1);
+    let (process, port) = &mut net.nodes[0];
+    let [failing, revoked] = [1, 2].map(|to| {
+        id(process.isend(port, CommId::WORLD, Buffer::EMPTY, to, 2, SendMode::Synchronous).unwrap())
+    });
+    settle(&mut net, &[0, 1, 2]);
+    net.nodes[0].0.survivors().revoke(CommId::WORLD).unwrap();
+    tell(&mut net, 0, 1);
+    settle(&mut net, &[0, 2]);
+    assert_eq!(error_of(&mut net, 0, failing), Some(Error::ProcessAborted(ProcessId(1))));
+    assert_eq!(error_of(&mut net, 0, revoked), Some(Error::Revoked));
+}
+
+#[test]
 fn any_source_receive_is_interrupted_until_failure_is_acked() {
     let mut net = survivors(3, 1);
     let (buffer, bytes) = memory(vec![0; 4]);

@@ -4,16 +4,18 @@ use super::net::memory;
 use super::trunk::{exchange, mbit, ms};
 use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, NO_PAYLOAD};
 use crate::comm::Communicator;
-use crate::device::{Event, RailCapabilities};
+use crate::device::{Device, Event, RailCapabilities};
 use crate::group::Group;
-use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
+use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId, Source, TagSelector};
+use crate::layout::{Layout, Region};
 use crate::link::TrunkConfig;
 use crate::process::Config;
-use crate::request::Posted;
+use crate::request::{Posted, SendMode};
 use crate::rma::{Memory, WindowId};
 use crate::time::Duration;
+use crate::wire::trunk::{Ack, Body, Seen, TrunkHeader};
 use alloc::vec;
 use alloc::vec::Vec;
 use ayatori_random::Random;
@@ -141,6 +143,24 @@ fn long_message_is_over_when_its_receiver_left_with_it() {
 }
 
 #[test]
+fn puts_of_pieces_to_a_peer_that_left_are_over() {
+    let (lines, _) = mbit(&[100, 100]);
+    let mut wire = Wire::with(lines, RailCapabilities { put: true, ..tcp() }, Config::default(), 1);
+    let layout = Layout::bytes(1_000).resized(0, 1_001).unwrap();
+    let pieces = Buffer::leaked(layout.span(4_000).unwrap().len);
+    let region = Region::new(layout, 4_000, pieces).unwrap();
+    let (process, port) = &mut wire.nodes[0];
+    let sent = process.isend(port, CommId::WORLD, region, 1, 1, SendMode::Standard);
+    let (sent, _) = (pending(sent.unwrap()), wire.receive(1, Buffer::virtual_of(4_000_000), 1));
+    wire.run_until(ms(20));
+    let (process, port) = &mut wire.nodes[0];
+    assert!(process.counts().operations > 0, "puts are under way");
+    process.handle_event(port, Event::PeerLeft(ProcessId(1)));
+    assert_eq!(process.take(sent).unwrap().unwrap().error, Some(Error::Unreachable(ProcessId(1))));
+    assert_eq!((process.counts().requests, process.counts().operations), (0, 0));
+}
+
+#[test]
 fn any_source_receive_fails_only_with_its_communicators_members() {
     let mut wire = acquainted(tcp());
     let [own, world] = [CommId::SELF, CommId::WORLD].map(|comm| receive_from_any_source(&mut wire, 0, comm));
@@ -191,6 +211,23 @@ fn a_peer_that_was_given_up_and_does_not_know_is_told() {
     wire.run_until(start + Duration::from_s(8));
     let error = wire.take(1, received).expect("told").error;
     assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
+}
+
+#[test]
+fn only_a_correct_packet_of_a_peer_given_up_is_answered() {
+    let mut wire = acquainted(tcp());
+    let (process, port) = &mut wire.nodes[0];
+    process.handle_event(port, Event::PeerGone(ProcessId(1)));
+    let answers = |wire: &mut Wire, packet: &[u8]| {
+        let before = wire.shared.borrow().given_count;
+        wire.nodes[1].1.send(Rail(0), ProcessId(0), packet, NO_PAYLOAD).unwrap();
+        wire.run_until(wire.now() + Duration::from_ms(1));
+        wire.shared.borrow().given_count - before - 1
+    };
+    assert_eq!(answers(&mut wire, &[0xff; 8]), 0, "it is none");
+    let ack = Ack { largest: 0, seen: Seen::Run(1), delay: Duration(0) };
+    let packet = TrunkHeader { number: 1_000, ack_now: false, ack, body: Body::Ack };
+    assert_eq!(answers(&mut wire, packet.emit().as_slice()), 1);
 }
 
 #[test]

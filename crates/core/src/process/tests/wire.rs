@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     flights: BTreeMap<(Instant, u64), (usize, Flight)>,
     flight_count: u64,
     /// Packets that processes have given to their devices; probes are not counted.
-    given_count: u64,
+    pub(crate) given_count: u64,
     arrived: [VecDeque<Flight>; 2],
     registered: BTreeMap<u64, Buffer>,
     pub(crate) registrations: u64,

@@ -3,6 +3,7 @@
 use crate::buffer::Buffer;
 use crate::comm::Communicator;
 use crate::datatype::Predefined;
+use crate::device::Device;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{ContextId, ProcessId, Rank, RequestId};
@@ -138,4 +139,28 @@ fn operations_of_a_lost_origin_are_not_kept() {
     let (process, port) = &mut net.nodes[0];
     process.handle_peer_gone(port, ProcessId(1));
     assert_eq!(process.counts().unexpected, 0);
+}
+
+/// It would do so though all else of that process has ended.
+#[test]
+fn a_long_message_of_a_process_lost_meanwhile_does_nothing() {
+    let mut net = windows(2);
+    let (process, port) = &mut net.nodes[1];
+    let source = memory(vec![7; 1_000]).0;
+    let to = (WINDOW, 0, Place { displacement: 0, layout: Layout::bytes(1_000), count: 1 });
+    assert!(process.windows().put(port, to, source, true).is_ok());
+    for at in [1, 0, 1] {
+        net.progress(at, u32::MAX);
+    }
+    let (process, port) = &mut net.nodes[0];
+    // All of it comes, and is not looked at before the loss is heard of.
+    port.may_poll = u32::MAX;
+    while let Some(event) = port.poll() {
+        process.handle_event(port, event);
+    }
+    process.handle_peer_gone(port, ProcessId(1));
+    net.progress(0, 0);
+    let window = net.nodes[0].0.windows().rma.get(WINDOW).unwrap().memory.clone();
+    let Memory::Fixed(window) = window else { panic!("it is fixed") };
+    assert_eq!(window.to_vec().unwrap(), vec![0; BYTES]);
 }

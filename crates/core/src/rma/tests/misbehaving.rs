@@ -171,6 +171,22 @@ fn an_operation_whose_data_does_not_fit_cuts_its_sender_off() {
 }
 
 #[test]
+fn a_target_layout_longer_than_a_message_is_not_sent() {
+    // Blocks without a pattern, and many places for them: what names each place names them all.
+    let blocks = Layout::bytes(1).indexed((0..4_096).map(|at| (1, at * 3 + (at * at) % 2))).unwrap();
+    let twice = blocks.repeat(2, 20_000).unwrap();
+    let many = |count: isize| {
+        let layout = Layout::structure((0..count).map(|at| (1, at * at * 50_000, &twice))).unwrap();
+        let len = layout.size();
+        let operand = Operand::of(&Place { displacement: 0, layout, count: 1 }, 0, len);
+        M::Put(Follow::Nothing).emit(Some(&operand)).map(drop)
+    };
+    let most = (ACTIVE_BYTES_MAX / 2 / (8 * 4_096)) as isize;
+    assert_eq!(many(most - 10), Ok(()));
+    assert!(matches!(many(most), Err(Error::Argument(_))));
+}
+
+#[test]
 fn a_result_with_bytes_and_a_refusal_is_refused() {
     let mut net = windows();
     let (number, into) = (3, Data::from(Buffer::leaked(8)));
