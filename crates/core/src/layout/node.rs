@@ -88,14 +88,14 @@ impl Node {
         }
     }
 
-    /// `count` times the same at distances of `stride`. The caller has checked that sizes and displacements
-    /// fit.
+    /// `count` times the same, at least twice, at distances of `stride`. The caller has checked that sizes
+    /// and displacements fit.
     pub(super) fn repeat((at, node): Placed, count: usize, stride: isize) -> Placed {
-        if count == 0 || node.size() == 0 {
+        debug_assert!(count > 1, "no repetition");
+        if node.size() == 0 {
             return (0, Self::Bytes(0));
         }
         let repeated = match node {
-            node if count == 1 => node,
             Self::Bytes(len) if stride == len as isize => Self::Bytes(len * count),
             Self::Repeat { count: inner, stride: inner_stride, of, of_size }
                 if inner_stride.checked_mul(inner as isize) == Some(stride) =>
