@@ -333,7 +333,11 @@ fn with_segments(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> 
 /// From which length on which algorithm is chosen, for the same operation and processes, up to 2^40 bytes and
 /// more.
 pub fn thresholds(question: &Question, fabric: &Fabric) -> Vec<(usize, Algorithm)> {
-    let at = |bytes: usize| choose(&Question { bytes, ..*question }, fabric).algorithm;
+    changes(|bytes| choose(&Question { bytes, ..*question }, fabric).algorithm)
+}
+
+/// The lengths from which on something is another, and what it is.
+fn changes<T: Copy + PartialEq>(at: impl Fn(usize) -> T) -> Vec<(usize, T)> {
     let mut ranges = alloc::vec![(0, at(0))];
     let mut low = 0;
     // Four points an octave; what holds for less than that between two points that agree does not matter.
@@ -483,6 +487,19 @@ mod tests {
             }
         }
         assert!(changes_count > 30, "{changes_count}");
+    }
+
+    #[test]
+    fn changes_between_two_lengths_that_are_looked_at_are_all_found() {
+        let changes_of = |at: fn(usize) -> char| changes(at);
+        let at = |bytes| match bytes {
+            0..=1000 => 'a',
+            1001..=1010 => 'b',
+            _ => 'c',
+        };
+        assert_eq!(changes_of(at), [(0, 'a'), (1001, 'b'), (1011, 'c')]);
+        let early = |bytes| if (3..6).contains(&bytes) { 'b' } else { 'a' };
+        assert_eq!(changes_of(early), [(0, 'a'), (3, 'b'), (6, 'a')]);
     }
 
     #[test]
