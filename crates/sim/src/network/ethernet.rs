@@ -460,7 +460,6 @@ impl<P: Probe> Network<P> {
             self.on_segment(&frame);
             return;
         }
-        let in_link = cable.link;
         let out = self.way_on(at, &frame);
         let Some(asks) = self.enter_memory(at, out, frame.bytes) else {
             self.drop_frame(handle);
@@ -469,10 +468,7 @@ impl<P: Probe> Network<P> {
         let cable = &mut self.ethernet.cables[out as usize];
         // The last byte must be there when a faster cable wants to send it.
         let transfer_ps = transfer_ps(frame.bytes.into(), cable.link.byte_time);
-        let fed_ps = match cable.link.byte_time >= in_link.byte_time {
-            true => self.now_ps,
-            false => self.now_ps.max(frame.tail_ps.saturating_sub(transfer_ps)),
-        };
+        let fed_ps = self.now_ps.max(frame.tail_ps.saturating_sub(transfer_ps));
         let ready_ps = fed_ps + self.pipeline_ps;
         let was_empty = cable.first == NONE;
         if was_empty {

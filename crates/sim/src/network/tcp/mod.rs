@@ -8,8 +8,8 @@
 //! has arrived when all segments up to its last are there.
 //!
 //! `stream` has the rules and where they come from. Not modelled: opening and closing, checksums that
-//! fail, windows that receivers close, several segments handed to a NIC at once (offload), pacing, segments
-//! that overtake each other, CUBIC.
+//! fail, windows that receivers close, several segments handed to a NIC at once (offload), gaps behind
+//! segments that are sent again, segments that overtake each other, CUBIC.
 
 mod stream;
 #[cfg(test)]
