@@ -301,3 +301,83 @@ fn check_routes(graph: &Graph, routing: &Routing, nics: &[NicState]) -> Result<(
     );
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{LagHash, Queueing, SharedBuffer, WhenFull};
+    use ayatori_fabric::graph::LinkSpec;
+    use ayatori_fabric::routing::Method;
+    use ayatori_fabric::topology::{HostLayout, Mesh, Topology};
+
+    const LINK: LinkSpec =
+        LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 1_000_000, cable_count: 1 };
+
+    /// Two switches and so many hosts at each.
+    fn pair(hosts: u32) -> (Graph, Routing) {
+        let topology = Topology::Mesh(Mesh { extents: vec![2] });
+        let hosts = HostLayout { per_switch_count: hosts, nic_count: 1, link: LINK };
+        let graph = topology.build_with_hosts(LINK, hosts).unwrap();
+        let routing = Routing::new(Method::usual_for(&topology), &topology, &graph).unwrap();
+        (graph, routing)
+    }
+
+    #[test]
+    fn ports_are_numbered_by_switch_and_then_by_nic() {
+        let (graph, _) = pair(3);
+        let firsts = port_firsts(&graph).unwrap();
+        let ports = graph.switches().map(|switch| graph.port_count(switch.into()) as u32);
+        let sums = ports.scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        assert_eq!(firsts, std::iter::once(0).chain(sums).collect::<Vec<_>>());
+        assert_eq!(owners(&[0, 2, 5], 3), [0, 0, 1, 1, 1, 0, 1, 2]);
+    }
+
+    #[test]
+    fn hosts_without_a_switch_are_refused_and_no_hosts_are_not() {
+        let (graph, routing) = pair(1);
+        assert!(check_routes(&graph, &routing, &[]).is_ok());
+        let mut graph = Graph::new();
+        let [left, right] = ["left", "right"].map(|name| graph.add_host(name));
+        graph.connect((left.into(), 0), (right.into(), 0), LINK).unwrap();
+        let made = Network::new(graph, routing, Config::nsim());
+        assert!(matches!(made.err(), Some(BuildError::NotCabled { .. })));
+    }
+
+    #[test]
+    fn nothing_is_felt_before_the_shortest_packet_has_been_sent() {
+        let config = Config::nsim();
+        let link = LinkClass::of(LINK.rate_bits_per_s, LINK.latency_ps, &config);
+        // 128 B at 200 ps a byte.
+        assert_eq!(lookahead_ps(&[link], &config), 25_600);
+        assert_eq!(lookahead_ps(&[], &config), 1, "no time is in no slice");
+    }
+
+    #[test]
+    fn the_memory_of_an_idle_network_is_that_of_all_its_tables() {
+        // More lanes at a switch than a word has bits.
+        let (graph, routing) = pair(40);
+        let network = Network::new(graph, routing, Config::nsim()).unwrap();
+        assert!(!network.more_requests.is_empty());
+        let tables = [
+            size_of_val(&*network.ports),
+            size_of_val(&*network.lanes),
+            size_of_val(&*network.more_requests),
+            size_of_val(&*network.nics),
+            size_of_val(&*network.channels),
+        ];
+        assert_eq!((network.idle_memory_bytes(), network.held_max_bytes()), (tables.iter().sum(), 0));
+        let when_full = WhenFull::Pause { on_bytes: 20_000, off_bytes: 10_000 };
+        let queueing = Queueing::Output(SharedBuffer { when_full, lag_hash: LagHash::Addresses });
+        let (graph, routing) = pair(2);
+        let network =
+            Network::new(graph, routing, Config { queueing, vc_count: 1, ..Config::nsim() }).unwrap();
+        let ethernet = size_of_val(&*network.ethernet.cables) + size_of_val(&*network.ethernet.groups);
+        let others =
+            [size_of_val(&*network.ports), size_of_val(&*network.nics), size_of_val(&*network.channels)];
+        assert_eq!(network.ethernet.memory_bytes(), ethernet);
+        assert_eq!(network.idle_memory_bytes(), ethernet + others.iter().sum::<usize>());
+    }
+}

@@ -111,7 +111,7 @@ fn nic_order_decides_whether_messages_overlap() {
     }
 }
 
-/// Host, switch, switch, host, with links of these rates.
+/// Host, switch, switch, host, with links of these rates; and a third host at the first switch.
 fn chain(rates_bits_per_s: [u64; 3], config: Config) -> Network {
     let spec = |rate_bits_per_s| LinkSpec { rate_bits_per_s, ..LINK };
     let topology =
@@ -122,6 +122,8 @@ fn chain(rates_bits_per_s: [u64; 3], config: Config) -> Network {
     graph.connect((a.into(), 0), (b.into(), 0), spec(rates_bits_per_s[1])).unwrap();
     graph.connect((left.into(), 0), (a.into(), 1), spec(rates_bits_per_s[0])).unwrap();
     graph.connect((b.into(), 1), (right.into(), 0), spec(rates_bits_per_s[2])).unwrap();
+    let other = graph.add_host("other");
+    graph.connect((a.into(), 2), (other.into(), 0), spec(rates_bits_per_s[0])).unwrap();
     let routing = Routing::new(Method::UpDown { root: None }, &topology, &graph).unwrap();
     Network::new(graph, routing, config).unwrap()
 }
@@ -152,6 +154,22 @@ fn store_and_forward_pays_the_whole_packet_at_every_switch() {
     network.send(message(0, 1, FULL_PAYLOAD));
     let expected_ps = 3 * (FULL_PS + LATENCY_PS) + 2 * PIPELINE_PS;
     assert_eq!(deliveries(&mut network), [(0, expected_ps)]);
+}
+
+#[test]
+fn the_shortest_packet_goes_where_there_is_room_for_just_it() {
+    let config = Config { vc_buffer_bytes: 2_048 + 128, vc_count: 1, ..Config::nsim() };
+    // The last link takes 800 ps a byte.
+    let mut network = chain([40_000_000_000, 40_000_000_000, 10_000_000_000], config);
+    network.send(message(0, 1, FULL_PAYLOAD));
+    network.send(message(0, 1, FULL_PAYLOAD));
+    // The first leaves the second switch until 1.6 µs; the second waits in the first switch for its room.
+    network.set_timer(800_000, 5);
+    assert_eq!(network.advance().unwrap(), Some(Occurrence::Timer { token: 5 }));
+    network.send(message(2, 1, 0));
+    let times = deliveries(&mut network);
+    assert_eq!(times.iter().map(|(from, _)| *from).collect::<Vec<_>>(), [0, 2, 0]);
+    assert_eq!(times[1].1 - times[0].1, 128 * 800, "it was there when the first had left");
 }
 
 #[test]

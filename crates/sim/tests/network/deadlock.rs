@@ -55,6 +55,18 @@ fn without_dateline_a_ring_deadlocks_around() {
 }
 
 #[test]
+fn a_dateline_at_the_wrap_keeps_its_channel_behind_it() {
+    let at_wrap = Method::DimensionOrder { dateline: Dateline::AtWrap, tie: TieRule::Balanced };
+    let topology = Topology::Ring(Ring { switch_count: 8 });
+    let mut network = network(&topology, at_wrap, 1, Config::nsim());
+    for from in 0..8 {
+        network.send(message(from, (from + 3) % 8, 100 * FULL_PAYLOAD));
+    }
+    run(&mut network).unwrap_or_else(|deadlock| panic!("{deadlock}"));
+    assert_eq!(network.leftovers(), None);
+}
+
+#[test]
 fn with_dateline_no_load_ever_deadlocks() {
     for seed in 0..30 {
         let extents = [[8, 8, 1], [4, 2, 8], [3, 5, 4]][seed as usize % 3];

@@ -1,9 +1,9 @@
 //! Ethernet switches: aggregated links, pause, and the deadlock that pause can bring.
 
 use ayatori_fabric::description::Machine;
-use ayatori_fabric::graph::LinkSpec;
+use ayatori_fabric::graph::{Graph, LinkSpec};
 use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
-use ayatori_fabric::topology::{Complete, HostLayout, Ring, Topology, Torus, Tree};
+use ayatori_fabric::topology::{Complete, Explicit, HostLayout, Ring, Topology, Torus, Tree};
 use ayatori_random::Random;
 use ayatori_sim::machine::{Simulated, simulate};
 use ayatori_sim::network::{
@@ -98,6 +98,26 @@ fn a_frame_takes_the_closed_form_through_two_switches() {
         let expected_ps = expected_ps + 3 * CABLE_PS + 2 * 700_000;
         assert_eq!(deliveries(&mut network), [(0, expected_ps)], "{switching}");
     }
+}
+
+/// Host, switch, switch, host: the first cable is slow.
+#[test]
+fn the_last_byte_is_there_when_a_faster_cable_sends_it() {
+    let spec = |rate_bits_per_s| LinkSpec { rate_bits_per_s, latency_ps: CABLE_PS, cable_count: 1 };
+    let topology =
+        Topology::Explicit(Explicit { switches: vec!["a".into(), "b".into()], links: vec![(0, 1, 1)] });
+    let mut graph = Graph::new();
+    let (a, b) = (graph.add_switch("a", &[]), graph.add_switch("b", &[]));
+    let (left, right) = (graph.add_host("left"), graph.add_host("right"));
+    graph.connect((a.into(), 0), (b.into(), 0), spec(1_000_000_000)).unwrap();
+    graph.connect((left.into(), 0), (a.into(), 1), spec(100_000_000)).unwrap();
+    graph.connect((b.into(), 1), (right.into(), 0), spec(1_000_000_000)).unwrap();
+    let routing = Routing::new(Method::UpDown { root: None }, &topology, &graph).unwrap();
+    let mut network = Network::new(graph, routing, config(10, Switching::CutThrough)).unwrap();
+    network.send(message(0, 1, 1_500));
+    let slow_ps = FRAME * 10 * PS_PER_BYTE;
+    let pipelines_ps = 2 * 300_000;
+    assert_eq!(deliveries(&mut network), [(0, slow_ps + 3 * CABLE_PS + pipelines_ps + PS_PER_BYTE)]);
 }
 
 #[test]
@@ -228,6 +248,7 @@ fn pauses_around_a_ring_deadlock_and_the_circle_is_named() {
         }
     };
     assert_eq!(deadlock.cycle.len(), 6, "{deadlock}");
+    assert!(deadlock.cycle.iter().all(|lane| lane.vc == 0), "a cable has no others");
     for (i, lane) in deadlock.cycle.iter().enumerate() {
         let next = deadlock.cycle[(i + 1) % 6];
         let graph = network.graph();

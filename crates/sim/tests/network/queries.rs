@@ -7,7 +7,7 @@ use ayatori_fabric::graph::{ChannelId, HostId};
 use ayatori_fabric::routing::{Method, Routing};
 use ayatori_fabric::topology::{HostLayout, Mesh, Topology};
 use ayatori_sim::machine::simulate;
-use ayatori_sim::network::{Config, Message, Network, NicId, Probe};
+use ayatori_sim::network::{ChannelLoad, Config, Message, Network, NicId, Probe};
 
 use crate::worlds::*;
 
@@ -77,6 +77,8 @@ fn a_probe_is_told_all_that_the_links_carry() {
         (row(1, wide, Some(Tally::default())), 1),
         (ethernet("", Some(Tally::default())), 2),
     ] {
+        let is_unused = |load: &ChannelLoad| (load.sent_bytes, load.busy_ps, load.waited_ps) == (0, 0, 0);
+        assert!(network.channel_loads().all(|load| is_unused(&load)));
         for (token, bytes) in (0..).zip([20_000, 0, 30_000]) {
             network.send(Message { token, flow: token << 16, ..message(token, 3, bytes) });
         }

@@ -3,7 +3,7 @@
 use ayatori_fabric::description::Machine;
 use ayatori_random::Random;
 use ayatori_sim::machine::{Simulated, simulate};
-use ayatori_sim::network::{Message, Network, NoProbe, Occurrence};
+use ayatori_sim::network::{Gap, Message, Network, NoProbe, Occurrence};
 
 use crate::worlds::{deliveries, message};
 
@@ -42,6 +42,27 @@ fn stream_with_room_for_its_window_reaches_line_rate() {
     );
     assert_eq!(counters.delivered_packet_count, segments);
     assert_eq!(network.leftovers(), None);
+}
+
+#[test]
+fn a_gap_behind_each_segment_halves_a_streams_rate() {
+    let mut network = machine(1, "queue_bytes = 4000000\nbuffer_bytes = 8000000", "");
+    let segments = 2_000;
+    network.send(Message { gap: Gap::packets(1.0), ..message(0, 1, segments * PAYLOAD) });
+    let last_ps = deliveries(&mut network).last().unwrap().1;
+    let busy_ps = 2 * segments * FRAME * PS_PER_BYTE;
+    assert!((busy_ps - busy_ps / 50..busy_ps + busy_ps / 50).contains(&last_ps), "{last_ps} of {busy_ps}");
+}
+
+#[test]
+fn delayed_acknowledgements_reach_either_end() {
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut network = machine(1, "", "tcp = { jitter_ns = 0 }");
+        network.send(message(from, to, 100));
+        assert_eq!(deliveries(&mut network).len(), 1);
+        let counters = network.counters();
+        assert_eq!((counters.resent_packet_count, counters.timeout_count), (0, 0), "{from} to {to}");
+    }
 }
 
 #[test]

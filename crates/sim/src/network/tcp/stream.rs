@@ -151,15 +151,15 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A stream that is open, and has measured one round trip by that.
+    /// A stream that is open, and has measured one round trip by that. Its window is two segments at least.
     pub(super) fn new(rules: Tcp, window_max_count: u32, round_trip_ps: u64) -> Stream {
         let mut stream = Stream {
             rules,
-            window_max_count: window_max_count.max(2),
+            window_max_count,
             first_unacked: 0,
             sent: VecDeque::new(),
             state: State::Open,
-            window_count: rules.initial_window_count.min(window_max_count.max(2)),
+            window_count: rules.initial_window_count.min(window_max_count),
             slow_start_until_count: u32::MAX,
             grown_count: 0,
             sacked_count: 0,
@@ -568,5 +568,18 @@ impl Stream {
 impl Segment {
     pub(super) fn message(&self) -> Option<u32> {
         (self.ends != NONE).then_some(self.ends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_where_nothing_has_come_out_of_order() {
+        let mut stream = Stream::new(Tcp::default(), 10, 1_000_000);
+        let _ = stream.send_new(0, 1_448, NONE);
+        stream.decide_lost();
+        assert_eq!((stream.state, stream.lost_count), (State::Open, 0));
     }
 }

@@ -47,14 +47,16 @@ fn the_window_doubles_each_round_trip_and_loss_halves_it() {
     // 80 on their way, of which the first is lost.
     assert_eq!(send_all(&mut stream, now_ps, true), (70..150).collect::<Vec<_>>());
     now_ps += MS;
-    let mut sent = Vec::new();
+    let (mut sent, mut after_half) = (Vec::new(), 0);
     for end in 72..=150 {
         stream.on_ack(now_ps, &ack(70, &[(71, end)]));
         sent.extend(send_all(&mut stream, now_ps, true));
+        after_half = if end == 110 { sent.len() } else { after_half };
     }
     // New data for the first two (RFC 3042); with the third it is lost. Over the round trip half as much
     // is sent as was on its way.
     assert_eq!(sent[..4], [150, 151, 70, 152]);
+    assert!((19..=21).contains(&after_half), "{after_half}: a segment for each two that have come");
     assert!((39..=43).contains(&sent.len()), "{}", sent.len());
     now_ps += MS;
     stream.on_ack(now_ps, &ack(150, &[]));
@@ -102,7 +104,81 @@ fn a_lost_tail_is_probed_after_two_round_trips() {
     assert!(send_all(&mut stream, 5 * MS, false).is_empty());
     assert_eq!(stream.deadline_ps, 5 * MS + MS / 4);
     assert!(!stream.on_deadline(5 * MS + MS / 4));
+    assert!(stream.deadline_ps < u64::MAX, "what is lost is not forgotten if it cannot leave now");
     assert_eq!(send_all(&mut stream, 5 * MS + MS / 4, false)[0], 1);
+}
+
+#[test]
+fn the_end_of_recovery_leaves_half_the_window() {
+    let mut stream = stream();
+    let mut now_ps = 0;
+    for end in [10, 30, 70] {
+        let _ = send_all(&mut stream, now_ps, true);
+        now_ps += MS;
+        stream.on_ack(now_ps, &ack(end, &[]));
+    }
+    assert_eq!(send_all(&mut stream, now_ps, true).len(), 80);
+    now_ps += MS;
+    stream.on_ack(now_ps, &ack(70, &[(71, 74)]));
+    assert_eq!(send_all(&mut stream, now_ps, false), [70]);
+    // It fills the only hole.
+    now_ps += MS;
+    stream.on_ack(now_ps, &ack(150, &[]));
+    assert_eq!(send_all(&mut stream, now_ps, true).len(), 40);
+}
+
+#[test]
+fn no_more_is_on_its_way_than_the_receiver_has_room_for() {
+    for room in [2, 4] {
+        let mut stream = Stream::new(Tcp::default(), room, MS);
+        for round in 0..3 {
+            let now_ps = u64::from(round) * MS;
+            let numbers: Vec<u32> = (round * room..(round + 1) * room).collect();
+            assert_eq!(send_all(&mut stream, now_ps, true), numbers);
+            stream.on_ack(now_ps + MS, &ack((round + 1) * room, &[]));
+        }
+    }
+    // What came behind a hole takes room, too.
+    let mut stream = Stream::new(Tcp::default(), 8, MS);
+    assert_eq!(send_all(&mut stream, 0, true).len(), 8);
+    stream.on_ack(MS, &ack(0, &[(1, 8)]));
+    assert_eq!(send_all(&mut stream, MS, true), [0]);
+}
+
+#[test]
+fn round_trips_are_measured_from_each_segments_sending() {
+    let mut stream = stream();
+    let _ = stream.send_new(10 * MS, 1_448, NONE);
+    stream.on_ack(11 * MS, &ack(1, &[]));
+    let _ = stream.send_new(20 * MS, 1_448, NONE);
+    // Two round trips, and what the acknowledgement of a segment alone may wait.
+    assert_eq!(stream.deadline_ps, 22 * MS + Tcp::default().ack_delay_ps);
+}
+
+#[test]
+fn what_comes_sooner_than_it_can_tells_nothing_of_others() {
+    let mut stream = stream();
+    let _ = stream.send_new(0, 1_448, NONE);
+    stream.on_ack(MS, &ack(1, &[]));
+    for _ in 0..3 {
+        let _ = stream.send_new(2 * MS, 1_448, NONE);
+    }
+    assert_eq!(stream.deadline_ps, 4 * MS);
+    assert!(!stream.on_deadline(4 * MS));
+    assert_eq!(send_all(&mut stream, 4 * MS, false), [3]);
+    // Of the first time that it was sent: the others may be behind it.
+    let deadline_ps = stream.deadline_ps;
+    stream.on_ack(4 * MS + MS / 10, &ack(1, &[(3, 4)]));
+    assert_eq!(stream.deadline_ps, deadline_ps);
+    assert!(send_all(&mut stream, 4 * MS + MS / 10, false).is_empty());
+}
+
+#[test]
+fn a_window_in_use_is_kept_however_long_the_stream_is_open() {
+    let mut stream = stream();
+    assert_eq!(send_all(&mut stream, 1_000 * MS, true).len(), 10);
+    stream.on_ack(1_001 * MS, &ack(10, &[]));
+    assert_eq!(send_all(&mut stream, 1_002 * MS, true).len(), 20);
 }
 
 #[test]
