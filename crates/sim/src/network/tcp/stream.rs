@@ -372,6 +372,8 @@ impl Stream {
         if arrived_count + acked_count == 0 {
             return;
         }
+        // Of a probe that waits for the cable: what it would ask is known.
+        self.probe_due = false;
         let may_grow = acked_count > 0 && !matches!(self.state, State::Recovery { .. });
         match self.state {
             State::Recovery { until, .. } if self.first_unacked >= until => {

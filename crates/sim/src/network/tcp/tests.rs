@@ -181,6 +181,22 @@ fn a_window_in_use_is_kept_however_long_the_stream_is_open() {
     assert_eq!(send_all(&mut stream, 1_002 * MS, true).len(), 20);
 }
 
+/// The cable was busy when the probe was due.
+#[test]
+fn a_probe_that_an_acknowledgement_precedes_is_not_sent() {
+    let mut stream = stream();
+    let _ = stream.send_new(0, 1_448, NONE);
+    let _ = stream.send_new(0, 1_448, NONE);
+    assert!(!stream.on_deadline(2 * MS));
+    stream.on_ack(2 * MS, &ack(1, &[]));
+    assert!(send_all(&mut stream, 2 * MS, false).is_empty());
+    // Nor is what is sent next taken for one: it gets its own.
+    assert!(!stream.on_deadline(stream.deadline_ps));
+    stream.on_ack(50 * MS, &ack(2, &[]));
+    let _ = stream.send_new(60 * MS, 1_448, NONE);
+    assert!(stream.deadline_ps < 60 * MS + Tcp::default().timeout_min_ps);
+}
+
 #[test]
 fn acknowledgements_name_the_latest_block_first() {
     let mut stream = stream();
