@@ -27,6 +27,8 @@ const HOST_PATH: &str = "/usr/local/sbin/ayatori-host";
 const PRIME_AFTER_BOOT_S: u32 = 30;
 /// Where addresses never age, a daily round still repairs what a restarted switch has forgotten, s.
 const PRIME_PERIOD_WITHOUT_AGING_S: u32 = 86_400;
+/// How late systemd may start a round, s. Unless told, it takes a minute: more than short aging times allow.
+const PRIME_ACCURACY_S: u32 = 1;
 
 /// The script that sets up a host's interfaces, addresses and (with [`Tagging::Host`]) routes:
 /// `hosts/node0.sh`.
@@ -257,8 +259,8 @@ if [ -z "$list" ]; then
 	exit 1
 fi
 
-# Runs "$@ NAME ADDRESS BROADCAST" for all interfaces, one after the other begun. 1 means that nobody \
-answered, which is right.
+# Runs "$@ NAME ADDRESS BROADCAST" for all interfaces, one after the other begun. 1 means that nobody
+# answered, which is right.
 each() {
 	processes=
 	while read -r name address broadcast; do
@@ -317,10 +319,12 @@ fn prime_timer(plan: &Plan) -> String {
     };
     // Hosts that start together would broadcast together.
     let spread_s = (period_s / 10).clamp(1, 600);
+    let least_s = period_s.saturating_sub(spread_s + PRIME_ACCURACY_S).max(1);
     format!(
-        "# Written by `ayatori plan`. Period: {why}.\n[Unit]\n\
+        "# Written by `ayatori plan`. At most {period_s} s between two rounds: {why}.\n[Unit]\n\
          Description=Teach switches where this host is, again before they forget\n\n[Timer]\n\
-         OnBootSec={PRIME_AFTER_BOOT_S}s\nOnUnitActiveSec={period_s}s\nRandomizedDelaySec={spread_s}s\n\n\
+         OnBootSec={PRIME_AFTER_BOOT_S}s\nOnUnitActiveSec={least_s}s\nRandomizedDelaySec={spread_s}s\n\
+         AccuracySec={PRIME_ACCURACY_S}s\n\n\
          [Install]\nWantedBy=timers.target\n"
     )
 }
@@ -330,11 +334,77 @@ mod tests {
     use super::*;
     use crate::plan::two_switches_and_four_hosts;
 
+    /// Least time from one round to the next, what may be added at random, and how late it may begin, s.
+    fn times_s(period_s: Option<u32>) -> [u32; 3] {
+        let mut plan = two_switches_and_four_hosts();
+        plan.priming.period_s = period_s;
+        let timer = priming(&plan).remove(2).text;
+        ["OnUnitActiveSec=", "RandomizedDelaySec=", "AccuracySec="].map(|key| {
+            let line = timer.lines().find_map(|line| line.strip_prefix(key)?.strip_suffix('s'));
+            line.and_then(|seconds| seconds.parse().ok()).unwrap_or_else(|| panic!("{key}: {timer}"))
+        })
+    }
+
     #[test]
-    fn the_period_is_the_plans() {
-        let plan = two_switches_and_four_hosts();
-        let timer = &priming(&plan)[2];
-        assert!(timer.text.contains("OnUnitActiveSec=50000s\n"), "{}", timer.text);
+    fn a_lost_round_of_priming_is_made_up_for_in_time() {
+        for aging_time_s in [10, 20, 60, 300, 600, 100_000, 1_000_000] {
+            let times_s = times_s(Some(aging_time_s / 2));
+            assert!(2 * times_s.iter().sum::<u32>() <= aging_time_s, "{times_s:?} of {aging_time_s} s");
+            assert!(times_s.iter().all(|&time_s| time_s > 0), "{times_s:?}");
+        }
+        assert_eq!(times_s(Some(150)), [134, 15, 1]);
+        assert_eq!(times_s(Some(5)), [3, 1, 1]);
+        assert_eq!(times_s(None), [86_400 - 601, 600, 1]);
+    }
+
+    /// Programs that the script asks for, and nothing else of this machine's network.
+    #[test]
+    fn the_priming_script_runs_without_a_complaint() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let addresses = "3: eth0    inet 192.168.0.1/24 brd 192.168.0.255 scope global eth0\n\
+                         4: eth0.101    inet 10.0.0.1/24 brd 10.0.0.255 scope global eth0.101\n\
+                         5: eth0.7    inet 10.9.0.1/24 brd 10.9.0.255 scope global eth0.7\n";
+        put("ip", &format!("#!/bin/sh\ncat <<'END'\n{addresses}END\n"));
+        put("python3", "#!/bin/sh\ncat\n");
+        put("ayatori-prime", &priming(&two_switches_and_four_hosts())[0].text);
+        let path = format!("{}:/usr/bin:/bin", folder.path().display());
+        let script = folder.path().join("ayatori-prime");
+        let ran = std::process::Command::new("sh").arg(script).env("PATH", path).output().unwrap();
+        let [out, errors] = [ran.stdout, ran.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!((ran.status.code(), errors.as_str()), (Some(0), ""));
+        assert_eq!(out, "eth0.101 10.0.0.1 10.0.0.255\n");
+    }
+
+    #[test]
+    fn a_bond_is_as_its_lag_at_the_switch_is() {
+        let mut plan = two_switches_and_four_hosts();
+        let own = &mut plan.hosts[0].attachments[0];
+        (own.interface, own.nics, own.ports) =
+            ("bond0".into(), vec!["eth0".into(), "eth1".into()], vec![1, 2]);
+        let mut lag = plan.switches[0].lags[0].clone();
+        (lag.number, lag.members) = (2, vec![1, 2]);
+        plan.switches[0].lags.push(lag);
+        for (lacp, mode) in [(true, "802.3ad lacp_rate fast"), (false, "balance-xor")] {
+            plan.switches[0].lags[1].lacp = lacp;
+            let text = interfaces(&plan, &plan.hosts[0]).text;
+            assert!(text.contains(&format!("name bond0 type bond mode {mode} miimon 100\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn priming_from_an_address_of_no_interface_is_an_error() {
+        let error = prime(Ipv4Addr::new(192, 0, 2, 1)).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrNotAvailable);
+        // Where there is a way for it, the system lets a broadcast go.
+        let from_here = prime(Ipv4Addr::LOCALHOST);
+        let kind = from_here.as_ref().map_err(std::io::Error::kind);
+        assert_ne!(kind, Err(std::io::ErrorKind::PermissionDenied), "{from_here:?}");
     }
 
     #[test]

@@ -377,7 +377,7 @@ impl Serialize for MacAddr {
 /// switch knows every host on every VLAN; repeated before the entries age out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Priming {
-    /// Time between two rounds, s: half the shortest aging time, so that one lost round does no harm.
+    /// Most time between two rounds, s: half the shortest aging time, so that one lost round does no harm.
     /// `None`: entries
     /// never age, prime once after each start of a switch.
     pub period_s: Option<u32>,
@@ -637,6 +637,30 @@ mod tests {
             assert_eq!(MacAddr::parse(bad), None, "{bad}");
         }
         assert!(MacAddr([1, 0, 0x5e, 0, 0, 1]).is_multicast());
+    }
+
+    #[test]
+    fn the_load_is_told_as_a_multiple_of_the_least() {
+        let figures =
+            |link_load_max, link_load_least| Figures { link_load_max, link_load_least, ..Figures::default() };
+        assert!((figures(12, 8.0).load_over_least() - 1.5).abs() < 1e-12);
+        assert!((figures(8, 8.0).load_over_least() - 1.0).abs() < 1e-12);
+        // Nothing goes from switch to switch.
+        assert!((figures(0, 0.0).load_over_least() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_example_plans_figures_are_its_own() {
+        let plan = two_switches_and_four_hosts();
+        let load = crate::broadcast::priming_load(&plan);
+        let Priming { gap_ms, link_frames_max, at_once_frames_max, .. } = plan.priming;
+        assert_eq!(
+            (gap_ms, link_frames_max, at_once_frames_max),
+            (load.gap_ms, load.link_frames_max, load.at_once_frames_max)
+        );
+        let cables: usize = plan.links.iter().map(LinkPlan::cable_count).sum();
+        assert_eq!((plan.figures.diameter_switches, plan.figures.cable_count), (2, cables as u64));
+        assert!(!plan.is_repaired);
     }
 
     #[test]
