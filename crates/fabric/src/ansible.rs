@@ -252,10 +252,48 @@ mod tests {
     }
 
     #[test]
+    fn the_inventory_names_every_switch_and_host_once() {
+        let mut plan = example(by_name("linux-bridge").unwrap(), None);
+        // The bridge of `node2` is set up with it.
+        plan.switches[1].inside_host = Some(plan.hosts[2].id);
+        let [inventory, playbook] = <[ConfigFile; 2]>::try_from(files(&plan)).unwrap().map(|file| file.text);
+        let (comment, lines) = inventory.split_once("\nall:\n").unwrap();
+        assert!(comment.lines().all(|line| line.starts_with('#')), "{comment}");
+        let wanted = [
+            "  children:",
+            "    switches_linux_bridge:",
+            "      vars:",
+            "        ansible_become: true",
+            "      hosts:",
+            "        \"left\": {}",
+            "    hosts_of_plan:",
+            "      vars:",
+            "        ansible_become: true",
+            "      hosts:",
+            "        \"node0\": {}",
+            "        \"node1\": {}",
+            "        \"node2\": {}",
+            "        \"node3\": {}",
+        ];
+        assert_eq!(lines.lines().collect::<Vec<_>>(), wanted);
+        let (comment, plays) = playbook.split_once("\n---\n").unwrap();
+        assert!(comment.lines().all(|line| line.starts_with('#')), "{comment}");
+        assert!(plays.starts_with("- name: Switches, linux-bridge\n"), "{plays}");
+    }
+
+    #[test]
     fn switches_of_other_makes_are_named() {
         let plan = example(by_name("dell-os6").unwrap(), None);
         let playbook = files(&plan).remove(1).text;
         assert!(playbook.contains("# By hand, no play here: left, right"), "{playbook}");
         assert!(playbook.contains("hosts: hosts_of_plan"), "{playbook}");
+        // Eight in a line, as there may be hundreds.
+        let mut many = example(by_name("dell-os6").unwrap(), None);
+        let named = |number: usize| SwitchPlan { name: format!("s{number}"), ..many.switches[0].clone() };
+        many.switches = (0..10).map(named).collect();
+        let playbook = files(&many).remove(1).text;
+        let lines: Vec<&str> =
+            playbook.lines().filter_map(|line| line.strip_prefix("# By hand, no play here: ")).collect();
+        assert_eq!(lines, ["s0, s1, s2, s3, s4, s5, s6, s7", "s8, s9"]);
     }
 }

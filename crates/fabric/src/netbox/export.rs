@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{BRIDGE, HOST_ROLE, LAG, SWITCH_ROLE, VIRTUAL, slug};
-use crate::description::{Machine, NicsAs};
+use crate::description::Machine;
 use crate::dialect::ConfigFile;
 use crate::plan::{Attachment, HostPlan, Membership, Plan, PortNumber, PortRole, SwitchPlan};
 
@@ -233,18 +233,21 @@ impl Interfaces<'_> {
         let model = self.machine.host_model(host.id);
         let is_bridge = |own: &&Attachment| own.ports.is_empty();
         let bridge = host.attachments.iter().find(is_bridge).map_or("", |own| own.interface.as_str());
-        let bond = host.attachments.iter().find(|own| model.nics_as == NicsAs::Bond && !is_bridge(own));
-        let bond = bond.filter(|own| own.nics.len() > 1).map_or("", |own| own.interface.as_str());
-        for (name, kind) in [(bridge, BRIDGE), (bond, LAG)].into_iter().filter(|(name, _)| !name.is_empty()) {
+        let bond = host.attachments.iter().find(|own| own.nics.len() > 1);
+        let bond_name = bond.map_or("", |own| own.interface.as_str());
+        let made = [(bridge, BRIDGE), (bond_name, LAG)].into_iter().filter(|(name, _)| !name.is_empty());
+        for (name, kind) in made {
             self.add(table, &Interface { device: &host.name, name, kind, ..Interface::default() });
         }
         for nic in &model.nics {
+            // A NIC without a cable is in no bond.
+            let is_bonded = bond.is_some_and(|own| own.nics.contains(&nic.name));
             let line = Interface {
                 device: &host.name,
                 name: &nic.name,
                 kind: kind_of(nic.rate_bits_per_s),
                 bridge,
-                lag: bond,
+                lag: if is_bonded { bond_name } else { "" },
                 rate: Some(nic.rate_bits_per_s),
                 mtu_bytes: Some(nic.mtu_bytes),
                 ..Interface::default()

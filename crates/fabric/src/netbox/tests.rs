@@ -472,3 +472,102 @@ fn what_a_machine_file_cannot_say_is_refused() {
         unknown.into_iter().map(|(name, text)| (name, text.replace("1000base-t", "virtual-ish"))).collect();
     assert!(imported(&unknown).unwrap_err().contains("does not say its rate"));
 }
+
+/// Names of the interfaces that the table says are in a LAG, and of those that are LAGs.
+fn lags_of(machine: &Machine, device: &str) -> (Vec<String>, Vec<String>) {
+    let files = tables(machine);
+    let (_, text) = files.iter().find(|(name, _)| name.ends_with("-interfaces.csv")).unwrap();
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let columns = reader.headers().unwrap().clone();
+    let place = |wanted: &str| columns.iter().position(|column| column == wanted).unwrap();
+    let lines: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let own = || lines.iter().filter(|line| &line[place("device")] == device);
+    let names = |column: &str, is_so: &dyn Fn(&str) -> bool| {
+        let found = own().filter(|line| is_so(&line[place(column)]));
+        found.map(|line| line[place("name")].to_owned()).collect()
+    };
+    (names("lag", &|lag| !lag.is_empty()), names("type", &|kind| kind == super::LAG))
+}
+
+#[test]
+fn only_cabled_nics_are_in_a_bond_and_one_alone_is_none() {
+    let text = |cables: &str| {
+        let nics = ["e0", "e1", "e2"].map(|name| format!("{{ name = \"{name}\", rate_gbps = 1 }}"));
+        format!(
+            "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+             nics_as = \"bond\"\nnic = [{}]\n[[switch]]\nname = \"s\"\nmodel = \"s\"\n\
+             [[host]]\nname = \"a\"\nmodel = \"h\"\n{cables}",
+            nics.join(", ")
+        )
+    };
+    let machine = |nics: &[u32]| {
+        let cable = |nic| format!("[[cable]]\nfrom = \"a:e{nic}\"\nto = \"s:{}\"\n", nic + 1);
+        let cables: String = nics.iter().map(cable).collect();
+        Machine::parse("m.toml", &text(&cables)).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    assert_eq!(lags_of(&machine(&[0, 2]), "a"), (names(&["e0", "e2"]), names(&["bond0"])));
+    assert_eq!(lags_of(&machine(&[1]), "a"), (names(&[]), names(&[])));
+}
+
+#[test]
+fn a_ports_untagged_vlans_are_listed_up_to_a_hundred_signs() {
+    // `101` and `103` and so on: four signs each, less the first comma.
+    let described = |vids: &[u16]| {
+        let mut plan = crate::plan::two_switches_and_four_hosts();
+        let untagged = vids.iter().filter_map(|&vid| crate::plan::VlanId::new(vid)).collect();
+        plan.switches[0].ports[0].membership.untagged = untagged;
+        let machine = machine("supernova.toml");
+        let interfaces = export(&machine, &plan, NAMES);
+        let table = interfaces.into_iter().find(|file| file.name.ends_with("-interfaces.csv")).unwrap().text;
+        table.lines().find(|line| line.starts_with("left,1/g1,")).unwrap().to_owned()
+    };
+    let mut vids: Vec<u16> = (0..25).map(|step| 101 + 2 * step).collect();
+    vids.push(7);
+    let listed: Vec<String> =
+        [7].into_iter().chain((0..25).map(|step| 101 + 2 * step)).map(|vid: u16| vid.to_string()).collect();
+    assert_eq!(listed.join(",").len(), 101);
+    assert!(described(&vids).contains("untagged out: all 26 of the plan"), "{}", described(&vids));
+    vids.retain(|&vid| vid != 7);
+    // A range of two has as many signs as both.
+    vids.push(1001);
+    vids.retain(|&vid| vid != 101);
+    let line = described(&vids);
+    assert!(line.contains("untagged out: 103,") && line.contains(",149,1001"), "{line}");
+}
+
+#[test]
+fn a_cable_to_another_device_is_left_out_with_its_interfaces() {
+    let ports = [("a", "eth0", ""), ("s0", "p1", ""), ("s0", "p2", ""), ("router", "x", "")];
+    let files = inventory(&ports, &[["a eth0", "s0 p1"], ["s0 p2", "router x"]]);
+    let role = |text: String| {
+        text.replace(r#""router", "role": {"name": "host"}"#, r#""router", "role": {"name": "router"}"#)
+    };
+    let files: Vec<(String, String)> = files.into_iter().map(|(name, text)| (name, role(text))).collect();
+    let (text, left_out) = imported(&files).unwrap();
+    assert_eq!(left_out, ["cable s0 p2 - router x: not between these devices"]);
+    let machine = Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!((machine.graph.switch_count(), machine.graph.link_count()), (1, 1), "{text}");
+}
+
+#[test]
+fn a_fast_first_port_and_ports_of_no_known_rate_are_told() {
+    let ports = [("a", "eth0", ""), ("s0", "xe0", ""), ("s0", "p2", ""), ("s0", "p3", "")];
+    let (text, _) = imported(&inventory(&ports, &[["a eth0", "s0 p2"]])).unwrap();
+    let machine = Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let fast = machine.switch_models[0].fast_ports.map(|fast| (fast.first, fast.last, fast.rate_bits_per_s));
+    assert_eq!(fast, Some((1, 1, 10_000_000_000)));
+    // A switch that is not cabled yet, with ports of which nothing is known.
+    let ports = [("a", "eth0", ""), ("s0", "p1", ""), ("s1", "first", ""), ("s1", "second", "")];
+    let files = inventory(&ports, &[["a eth0", "s0 p1"]]);
+    let unknown = |text: &str| {
+        ["first", "second"].iter().fold(text.to_owned(), |text, name| {
+            let known = format!(r#""name": "{name}", "type": {{"value": "1000base-t"}}"#);
+            text.replace(&known, &known.replace("1000base-t", "virtual-ish"))
+        })
+    };
+    let files: Vec<(String, String)> =
+        files.iter().map(|(name, text)| (name.clone(), unknown(text))).collect();
+    let error = imported(&files).unwrap_err();
+    assert!(error.contains("s1 first: type \"virtual-ish\" does not say its rate"), "{error}");
+}
