@@ -40,6 +40,8 @@ pub(super) struct Wiring {
     places: BTreeMap<Node, Place>,
     /// The bridge inside a host.
     bridges: BTreeMap<HostId, SwitchId>,
+    /// By host model: the model of the bridges in such hosts.
+    bridge_models: BTreeMap<usize, usize>,
 }
 
 /// A cable from a host's NIC to a switch.
@@ -79,6 +81,7 @@ impl Wiring {
             nic_cables: Vec::new(),
             places: BTreeMap::new(),
             bridges: BTreeMap::new(),
+            bridge_models: BTreeMap::new(),
         }
     }
 
@@ -181,7 +184,7 @@ impl Wiring {
             self.check_ends(&section, &ends)?;
             cables.push((section, ends, latency.unwrap_or(self.cable_latency_ps)));
         }
-        self.add_bridges(&cables.iter().map(|(_, ends, _)| ends).collect::<Vec<_>>());
+        self.add_bridges(&cables.iter().map(|(section, ends, _)| (section, ends)).collect::<Vec<_>>())?;
         for (section, ends, latency_ps) in cables {
             self.plug(&section, ends, latency_ps)?;
             section.finish()?;
@@ -288,32 +291,42 @@ impl Wiring {
     }
 
     /// Hosts that are cabled to hosts forward frames: each gets a bridge inside, whose ports are its NICs.
-    fn add_bridges(&mut self, cables: &[&[CableEnd; 2]]) {
-        for ends in cables {
+    fn add_bridges(&mut self, cables: &[(&Section<'_>, &[CableEnd; 2])]) -> Result<()> {
+        for (section, ends) in cables {
             let (Node::Host(a), Node::Host(b)) = (ends[0].node, ends[1].node) else { continue };
             for host in [a, b] {
                 if !self.bridges.contains_key(&host) {
-                    let bridge = self.add_bridge(host);
+                    let bridge = self.add_bridge(section, host)?;
                     self.bridges.insert(host, bridge);
                 }
             }
         }
+        Ok(())
     }
 
-    fn add_bridge(&mut self, host: HostId) -> SwitchId {
+    fn add_bridge(&mut self, s: &Section<'_>, host: HostId) -> Result<SwitchId> {
         let host_model = self.hosts[host.index()].model;
-        let name = format!("{}-bridge", self.host_models[host_model].name);
-        let model = match self.switch_models.iter().position(|model| model.name == name) {
-            Some(model) => model,
+        let model = match self.bridge_models.get(&host_model) {
+            Some(&model) => model,
             None => {
+                let name = format!("{}-bridge", self.host_models[host_model].name);
+                if self.switch_models.iter().any(|model| model.name == name) {
+                    let problem = format!("makes a model of bridges, and [switch_models.{name}] is there");
+                    return Err(s.error("to", problem, "give that model of switches another name"));
+                }
                 self.switch_models.push(bridge_model(name, &self.host_models[host_model]));
+                self.bridge_models.insert(host_model, self.switch_models.len() - 1);
                 self.switch_models.len() - 1
             }
         };
         let bridge = format!("{}-br0", self.graph.name(host.into()));
+        if !self.claim_name(&bridge) {
+            let problem = format!("makes a bridge {bridge:?}, and there already is something called so");
+            return Err(s.error("to", problem, "give that switch or host another name"));
+        }
         let bridge = self.graph.add_switch(&bridge, &[]);
         self.add_switch_of(Switch { model, inside_host: Some(host) }, Some(0));
-        bridge
+        Ok(bridge)
     }
 
     fn plug(&mut self, s: &Section<'_>, ends: [CableEnd; 2], latency_ps: u64) -> Result<()> {
@@ -528,10 +541,6 @@ impl Wiring {
     }
 
     pub(super) fn check_connected(&self, root: &Section<'_>) -> Result<()> {
-        if self.switches.is_empty() {
-            let remedy = "add [topology], [[switch]] entries, or cables between hosts";
-            return Err(root.error("topology", "there are no switches", remedy));
-        }
         match self.graph.unreachable_switch() {
             None => Ok(()),
             Some(far) => {

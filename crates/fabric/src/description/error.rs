@@ -154,6 +154,15 @@ mod tests {
     fn slips_of_the_hand_are_recognised() {
         assert_eq!(nearest("prots", ["ports", "rate"]), Some("ports"));
         assert_eq!(nearest("colour", ["ports", "rate"]), None);
+        // However long the word is, of four slips none is one of the hand.
+        let long = "memory_gbytes_per_s";
+        assert_eq!(nearest("mxmory_gbxtes_pxr_s", [long]), Some(long));
+        assert_eq!(nearest("mxmory_gbxtes_pxr_x", [long]), None);
+        // A sign too much at the beginning is one slip, and so is one too little.
+        for (a, b, distance) in [("xports", "ports", 1), ("orts", "ports", 1), ("", "abc", 3), ("abc", "", 3)]
+        {
+            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+        }
         assert_eq!(suggest("x", &[]), "there is none to choose from: define one first");
     }
 }

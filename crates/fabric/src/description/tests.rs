@@ -162,6 +162,17 @@ to = "a:eth1"
     assert_eq!(machine.switch_model(SwitchId(0)).port_names.name(2), "eth1");
     assert_eq!(machine.attachment_counts(), [1, 1, 1]);
     assert_eq!(machine.graph.name(Node::Switch(SwitchId(2))), "c-br0");
+    // No cable leads from a host to the bridge inside of it.
+    let inside = machine.graph.link(machine.hosts[0].attachments[0].link).spec;
+    assert_eq!((inside.latency_ps, inside.rate_bits_per_s), (0, 20_000_000_000));
+    // Names of bridges and of their models must be free: two switches of one name would be one file.
+    for (more, wanted) in [
+        ("[[host]]\nname = \"b-br0\"\nmodel = \"h\"\n", "a bridge \"b-br0\", and there already is"),
+        ("[switch_models.h-bridge]\nports = 1\nrate_gbps = 1\n", "[switch_models.h-bridge] is there"),
+    ] {
+        let error = Machine::parse("test.toml", &format!("{text}{more}")).unwrap_err();
+        assert!(error.key.starts_with("cable[") && error.problem.contains(wanted), "{error}");
+    }
 }
 
 #[test]
@@ -171,6 +182,10 @@ fn an_error_found_later_still_points_into_the_file() {
     assert_eq!((error.line, &*error.excerpt), (7, "vlans_max = 64"));
     let missing = machine.error("plan.tagging", "x", "y");
     assert_eq!(&*missing.excerpt, "[plan]");
+    // No part of the key is there: the file as a whole is meant.
+    let nowhere = machine.error("study.runs", "x", "y");
+    assert_eq!((nowhere.line, &*nowhere.excerpt), (0, ""));
+    assert!(nowhere.to_string().starts_with("test.toml: study.runs: x\n"), "{nowhere}");
 }
 
 /// A change of a text; the key, a part of the line and a part of the problem that the error must have.
@@ -501,4 +516,89 @@ fn keys_that_may_stand_and_keys_that_are_given_are_told() {
     let given = |key| machine.gives(key);
     assert!(given("switch_models.s.lag_hash") && given("host_models.h.nic[0].mtu_bytes"));
     assert!(!given("switch_models.s.queue_bytes") && !given("host_models.h.nic[0].device"));
+}
+
+#[test]
+fn parts_that_no_cable_joins_are_named() {
+    let text = LISTED.replace("from = \"left:7-8\"\nto = \"right:7-8\"", "from = \"a\"\nto = \"left:2\"");
+    let text = text.replace("[[cable]]\nfrom = \"a\"\nto = \"left:1\"\n", "");
+    let error = Machine::parse("test.toml", &text).unwrap_err();
+    assert_eq!(&*error.problem, "switch right cannot be reached from left");
+}
+
+#[test]
+fn a_bond_may_be_described_for_hosts_of_one_nic() {
+    let text = LISTED.replace("[host_models.node]\n", "[host_models.node]\nnics_as = \"bond\"\n");
+    assert_eq!(read(&text).host_models.iter().filter(|model| model.nics_as == NicsAs::Bond).count(), 2);
+}
+
+#[test]
+fn what_a_bus_says_already_is_named() {
+    let bus =
+        "bus = [{ name = \"b\", kind = \"pci-express\", lanes = 8, generation = 4 }]\nnic = [{ bus = \"b\", ";
+    let said = |own: &str| {
+        let text = LISTED.replacen("nic = [{ ", &format!("{bus}{own}, "), 1);
+        Machine::parse("test.toml", &text).unwrap_err()
+    };
+    for (own, key) in [("bus_gbytes_per_s = 1", "bus_gbytes_per_s"), ("numa_node = 0", "numa_node")] {
+        let error = said(own);
+        assert_eq!(&*error.key, format!("host_models.node.nic[0].{key}"), "{error}");
+        assert_eq!(&*error.problem, "is said by the NIC's bus");
+    }
+}
+
+#[test]
+fn what_software_and_routers_do_not_say_costs_nothing() {
+    let text = LISTED.replace("[host_models.node]\n", "[host_models.node]\nsoftware = { poll_ns = 1 }\n");
+    let software =
+        &read(&text).host_models.iter().find(|model| model.name == "node").unwrap().software.clone();
+    assert_eq!((software.send_system_calls, software.receive_system_calls), (0, 0));
+    let router = "[switch_models.single.router]\nvirtual_channels = 2\nvirtual_channel_buffer_bytes = 8192\n\
+                  flit_bytes = 16\npacket_max_bytes = 2048\npacket_min_bytes = 32\n";
+    let machine = read(&LISTED.replace("[host_models.node]\n", &format!("{router}[host_models.node]\n")));
+    let router = machine.switch_models.iter().find_map(|model| model.router.as_ref()).unwrap();
+    let times = [
+        router.route_computation_ps,
+        router.channel_allocation_ps,
+        router.switch_allocation_ps,
+        router.switch_traversal_ps,
+    ];
+    assert_eq!((times, router.header_bytes), ([0; 4], 0));
+}
+
+#[test]
+fn units_of_a_tofu_are_three_numbers_within_bounds() {
+    let read = |extents: &str| {
+        let text = format!(
+            "name = \"t\"\n[switch_models.s]\nports = 24\nrate_gbps = 40\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 40 }}]\n[topology]\nkind = \"tofu\"\n\
+             unit_extents = {extents}\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n"
+        );
+        Machine::parse("t.toml", &text)
+    };
+    assert_eq!(read("[1, 3, 1]").unwrap().graph.switch_count(), 3 * 12);
+    let said = |extents: &str| {
+        let error = read(extents).unwrap_err();
+        assert_eq!(&*error.key, "topology.unit_extents");
+        format!("{}; {}", error.problem, error.remedy)
+    };
+    assert_eq!(said("[0, 1, 1]"), "0 is out of range; use 1 to 4096");
+    assert_eq!(said("[1, 1, 4097]"), "4097 is out of range; use 1 to 4096");
+    assert_eq!(said("[1, 1]"), "2 numbers; give three: units along x, y and z");
+}
+
+#[test]
+fn texts_that_are_no_toml_are_told_with_their_line() {
+    let good = "name = \"x\"\n";
+    let bad = "name = \"x\"\nplan = {\n";
+    let texts = [
+        Machine::overlay("m.toml", bad, good).unwrap_err(),
+        Machine::overlay("m.toml", good, bad).unwrap_err(),
+        Machine::change("m.toml", bad, []).unwrap_err(),
+        Machine::parse("m.toml", bad).map(drop).unwrap_err(),
+    ];
+    for error in texts {
+        assert!(error.to_string().starts_with("m.toml:"), "{error}");
+        assert!((2..=3).contains(&error.line) && !error.problem.is_empty(), "{error}");
+    }
 }
