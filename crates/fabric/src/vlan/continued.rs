@@ -76,7 +76,9 @@ pub fn repaired_from(
     reach: Reach,
 ) -> Result<Plan, DescriptionError> {
     if mstp::is_wanted(machine) && !failures.is_empty() {
-        return super::plan_without(machine, failures);
+        // Its instances heal the trees in use.
+        let whole = repaired_from(machine, in_use, &[], Reach::Joints)?;
+        return Ok(super::elected(machine, &whole, failures).unwrap_or(whole));
     }
     let network = Network::of(machine, failures);
     let start = in_use.solution(machine, &network, &hosts(machine, Some(in_use)));

@@ -15,8 +15,7 @@ use crate::plan::{
 
 use super::choose::{Chosen, Judged};
 use super::evaluation::evaluate;
-use super::network::{NONE, Network};
-use super::solution::Choice;
+use super::network::{Arc, Network};
 use super::tree::{RootedTree, adjacency, completed};
 
 /// Whether MSTP holds the machine's trees.
@@ -146,15 +145,14 @@ fn depth(network: &Network, instance: &MstpInstance) -> u32 {
 }
 
 /// The tree that an instance elects on the rest of the network: shortest paths by its costs. Among ways of
-/// equal cost the protocol takes the switch with the lower address, which is not known here; the lower number
-/// is taken.
+/// equal cost the protocol takes the neighbour of the lower priority, and of those the one with the lower
+/// address, which is not known here; the lower number is taken (IEEE 802.1Q-2018, 13.11).
 pub(super) fn healed(network: &Network, instance: &MstpInstance) -> Vec<u32> {
     let is_up = |switch: &SwitchId| network.alive().any(|up| up == switch.0);
     let roots = [Some(instance.root), instance.second_root];
     let root = roots.into_iter().flatten().find(is_up).map(|root| root.0).or_else(|| network.alive().next());
     let Some(root) = root else { return Vec::new() };
     let mut costs = vec![u64::MAX; network.switch_count()];
-    let mut by = vec![NONE; network.switch_count()];
     let mut heap = BinaryHeap::from([std::cmp::Reverse((0_u64, root))]);
     costs[root as usize] = 0;
     while let Some(std::cmp::Reverse((cost, at))) = heap.pop() {
@@ -165,12 +163,17 @@ pub(super) fn healed(network: &Network, instance: &MstpInstance) -> Vec<u32> {
             let further = cost + u64::from(instance.cost(LinkId(arc.link)));
             if further < costs[arc.to as usize] {
                 costs[arc.to as usize] = further;
-                by[arc.to as usize] = arc.link;
                 heap.push(std::cmp::Reverse((further, arc.to)));
             }
         }
     }
-    let mut links: Vec<u32> = by.into_iter().filter(|&link| link != NONE).collect();
+    let chosen = |at: u32| {
+        let over = |arc: &Arc| costs[arc.to as usize] + u64::from(instance.cost(LinkId(arc.link)));
+        let cheapest = network.arcs(at).iter().filter(|arc| over(arc) == costs[at as usize]);
+        let best = cheapest.min_by_key(|arc| (instance.priority(SwitchId(arc.to)), arc.to, arc.link));
+        best.map(|arc| arc.link)
+    };
+    let mut links: Vec<u32> = network.alive().filter(|&at| at != root).filter_map(chosen).collect();
     links.sort_unstable();
     links
 }
@@ -178,13 +181,6 @@ pub(super) fn healed(network: &Network, instance: &MstpInstance) -> Vec<u32> {
 /// `whole` after a failure: the same VLANs, on the trees that their instances elect then.
 pub(super) fn after_failure(network: &Network, whole: &Judged, mstp: &Mstp, vlans: &[VlanPlan]) -> Judged {
     let mut solution = whole.solution.clone();
-    solution.is_repaired = true;
-    // A switch that lost all hosts or the network sends nothing any more.
-    if let Choice::BySource(senders) = &mut solution.choice {
-        let cut_off =
-            senders.iter_mut().enumerate().filter(|&(switch, _)| network.weight(switch as u32) == 0);
-        cut_off.for_each(|(_, own)| own.clear());
-    }
     for (tree, vlan) in solution.trees.iter_mut().zip(vlans) {
         if let Some(instance) = mstp.instances.iter().find(|instance| instance.vlans.contains(vlan.vid)) {
             *tree = healed(network, instance);

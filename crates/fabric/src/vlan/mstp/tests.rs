@@ -4,7 +4,7 @@
 use super::*;
 use crate::description::Machine;
 use crate::plan::{MSTP_MAX_HOPS, Plan};
-use crate::vlan::{Failure, plan, plan_without};
+use crate::vlan::{Failure, InUse, Reach, plan, plan_without, repaired_from};
 use ayatori_random::Random;
 
 /// Root, cost to it, switch that sends, its port: the less the better (IEEE 802.1Q-2018, 13.11). A
@@ -172,6 +172,10 @@ fn network_and_tree(random: &mut Random) -> (Vec<[u32; 2]>, Vec<LinkId>, usize) 
 }
 
 fn network_of(ends: &[[u32; 2]], switch_count: usize) -> Network {
+    Network::of(&machine_of(ends, switch_count), &[])
+}
+
+fn machine_of(ends: &[[u32; 2]], switch_count: usize) -> Machine {
     let mut text = String::from("name = \"m\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n");
     text += "[host_models.h]\nnic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nswitch_model = \"s\"\n";
     text += "[hosts]\nmodel = \"h\"\nper_switch = 1\n";
@@ -184,7 +188,7 @@ fn network_of(ends: &[[u32; 2]], switch_count: usize) -> Network {
         });
         text += &format!("[[cable]]\nfrom = \"s{a}:{port_a}\"\nto = \"s{b}:{port_b}\"\n");
     }
-    Network::of(&Machine::parse("m.toml", &text).unwrap(), &[])
+    Machine::parse("m.toml", &text).unwrap()
 }
 
 /// Whether the links are a spanning tree of what is up.
@@ -354,5 +358,79 @@ fn hosts_of_a_switch_that_failed_send_no_more() {
     for vlan in &healed.vlans {
         assert_eq!(vlan.tree.len(), 3);
         assert!(vlan.tree.is_sorted());
+    }
+}
+
+#[test]
+fn instances_are_numbered_from_one_in_a_region_of_one_name() {
+    let (_, plan) = planned("kind = \"complete\"\nswitches = 6", "");
+    let region = plan.mstp.unwrap();
+    assert_eq!((region.region.as_str(), region.revision), ("m", 1));
+    // Instance 0 is the common one, which no VLAN can be taken out of.
+    assert_eq!(region.instances.iter().map(|own| own.number).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+}
+
+/// Addresses of switches in the order of their numbers, and numbers of ports in the order of links.
+#[test]
+fn the_tree_after_a_failure_is_the_one_that_is_elected() {
+    let mut ties = 0;
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let (ends, tree, switch_count) = network_and_tree(&mut random);
+        let machine = machine_of(&ends, switch_count);
+        let instance = instance(&Network::of(&machine, &[]), 1, &tree);
+        for lost in 0..ends.len() as u32 {
+            let network = Network::of(&machine, &[Failure::Link(LinkId(lost))]);
+            if network.alive().count() < switch_count {
+                continue;
+            }
+            let is_up: Vec<bool> = (0..ends.len() as u32).map(|link| link != lost).collect();
+            let elected = Election::new(&ends, &instance, switch_count, || 0).settle(&is_up);
+            assert_eq!(healed(&network, &instance), elected, "seed {seed} without {lost}: {ends:?}");
+            ties += usize::from(instance.tree.contains(&LinkId(lost)));
+        }
+    }
+    assert!(ties > 300, "{ties}");
+    // All ways are as long: those of the lower switch are taken.
+    let ends = [[0, 1], [0, 2], [1, 3], [2, 3]];
+    let network = network_of(&ends, 4);
+    let mut instance = instance(&network, 1, &[LinkId(0), LinkId(1), LinkId(2)]);
+    (instance.tree, instance.root, instance.second_root) = (Vec::new(), SwitchId(0), None);
+    assert_eq!(healed(&network, &instance), [0, 1, 2]);
+    instance.second_root = Some(SwitchId(2));
+    assert_eq!(healed(&network, &instance), [0, 1, 3]);
+}
+
+#[test]
+fn figures_and_checks_are_those_after_the_failure() {
+    let (machine, whole) = planned("kind = \"torus\"\nextents = [4, 2]", "");
+    let has_reach = |plan: &Plan| plan.verdicts.checks.iter().any(|check| check.name == "reach");
+    assert!(!has_reach(&whole));
+    for link in 0..whole.links.len() {
+        let healed = plan_without(&machine, &[Failure::Link(LinkId(link as u32))]).unwrap();
+        assert_eq!(healed.figures.channel_flows[2 * link..][..2], [0, 0]);
+        assert!(healed.figures.link_load_max >= healed.figures.link_load_least as u64);
+        assert!(has_reach(&healed));
+    }
+    assert!(whole.figures.channel_flows.iter().any(|&flows| flows > 0));
+}
+
+/// Not those that a plan made anew would have.
+#[test]
+fn a_repair_heals_the_trees_in_use() {
+    let (machine, whole) = planned("kind = \"complete\"\nswitches = 4", "");
+    let mut in_use = whole.clone();
+    in_use.vlans.iter_mut().for_each(|vlan| vlan.vid = crate::plan::VlanId::new(vlan.vid.get() + 7).unwrap());
+    in_use.vlans.reverse();
+    let in_use = InUse::of(&in_use).unwrap();
+    let failures = [Failure::Link(LinkId(1))];
+    for reach in [Reach::Joints, Reach::Trees, Reach::Vlans] {
+        let as_is = repaired_from(&machine, &in_use, &[], Reach::Joints).unwrap();
+        let healed = repaired_from(&machine, &in_use, &failures, reach).unwrap();
+        let vids = |plan: &Plan| plan.vlans.iter().map(|vlan| vlan.vid.get()).collect::<Vec<_>>();
+        assert_eq!(vids(&healed), vids(&as_is));
+        assert!(vids(&healed).contains(&(whole.vlans[3].vid.get() + 7)), "{:?}", vids(&healed));
+        assert!(healed.is_repaired && healed.vlans.iter().all(|vlan| !vlan.tree.contains(&LinkId(1))));
+        assert_eq!(healed.mstp, as_is.mstp);
     }
 }
