@@ -319,3 +319,19 @@ fn hosts_behind_other_switches_are_looked_for_along_the_tree() {
     }
     assert!(plan.links.iter().any(|link| link.id == LinkId(1)));
 }
+
+#[test]
+fn edgeswitchs_ports_are_in_vlan_1_unless_taken_out() {
+    let text = "interface 0/1\nexit\ninterface 0/2\nvlan participation exclude 1\n\
+                vlan participation include 7\nvlan pvid 7\nexit\n";
+    let observed = edgeswitch::read(text).unwrap();
+    assert_eq!(membership(&observed, "0/1"), "1 | 1 | ");
+    assert_eq!(membership(&observed, "0/2"), "7 | 7 | ");
+}
+
+#[test]
+fn a_name_is_a_regions_only_in_its_section() {
+    assert!(mstp::read("name rack-7\n").is_none());
+    let text = "name rack-7\nspanning-tree mst configuration\n name lab\n revision 1\n";
+    assert_eq!(mstp::read(text).unwrap().region.as_deref(), Some("lab"));
+}

@@ -285,6 +285,7 @@ fn a_bridge_inside_a_host_is_in_its_hosts_vlans() {
             let of_itself =
                 |line: &&str| line.starts_with("vlan add") && line.contains(&format!(" dev {own} self"));
             let said: Vec<&str> = script.lines().filter(of_itself).collect();
+            assert_eq!(script.matches("\n# this host itself\n").count(), 1, "{script}");
             let units = by_name("systemd-networkd").unwrap().emit(&plan, switch.id).unwrap().files;
             let unit = units.iter().find(|file| file.name.ends_with(&format!("11-{own}.network"))).unwrap();
             assert!(unit.text.contains("# This host's own frames."), "{}", unit.text);
@@ -299,4 +300,12 @@ fn a_bridge_inside_a_host_is_in_its_hosts_vlans() {
             }
         }
     }
+}
+
+#[test]
+fn a_bridge_inside_a_host_is_the_hosts_interface() {
+    let mut plan = bridges_in_hosts("switch");
+    plan.hosts[1].attachments[0].interface = "lan0".into();
+    let names = plan.switches.iter().map(|switch| super::linux_bridge::bridge_name(&plan, switch));
+    assert_eq!(names.collect::<Vec<_>>(), ["br0", "lan0", "br0"]);
 }

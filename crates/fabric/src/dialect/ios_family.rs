@@ -78,7 +78,6 @@ pub(super) fn emit<W: Words>(words: &W, plan: &Plan, switch: SwitchId) -> Result
         for port in members() {
             begin::<W>(&mut out, &port.name, &text::reason(plan, port.role));
             write_lines::<W>(&mut out, [channel_group(switch, port)]);
-            write_lines::<W>(&mut out, long_frames::<W>(Interface::Port(port), mtu_bytes));
             write_lines::<W>(&mut out, W::pause(Interface::Port(port), plan.pause));
             write_lines::<W>(&mut out, ["no shutdown"]);
         }

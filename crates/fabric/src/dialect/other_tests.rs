@@ -246,3 +246,79 @@ fn frames_a_little_longer_are_the_least_a_switch_takes() {
         );
     }
 }
+
+/// The file of a switch's commands.
+fn text_of(dialect: &str, plan: &Plan, switch: u32) -> String {
+    let files = by_name(dialect).unwrap().emit(plan, SwitchId(switch)).unwrap().files;
+    files.into_iter().next().unwrap().text
+}
+
+#[test]
+fn a_planned_vlan_1_is_not_taken_off_its_ports() {
+    let mut plan = other_example(by_name("aruba-os-s").unwrap(), None);
+    assert!(text_of("aruba-os-s", &plan, 0).contains("vlan 1\n   no untagged "));
+    let one = VlanId::new(1).unwrap();
+    plan.switches[0].ports.iter_mut().for_each(|port| port.membership.tagged.insert(one));
+    assert!(!text_of("aruba-os-s", &plan, 0).contains("vlan 1\n   no untagged "));
+}
+
+#[test]
+fn comwares_ports_of_hosts_that_tag_are_hybrid() {
+    for dialect in ["comware", "huawei-vrp"] {
+        let mut plan = example(by_name(dialect).unwrap(), None);
+        let all = plan.vlan_set();
+        for port in plan.switches.iter_mut().flat_map(|switch| &mut switch.ports) {
+            if let PortRole::Host { .. } = port.role {
+                port.membership = Membership { tagged: all.clone(), ..Membership::default() };
+            }
+        }
+        let text = text_of(dialect, &plan, 0);
+        let kinds: Vec<&str> =
+            text.lines().filter_map(|line| line.strip_prefix(" port link-type ")).collect();
+        // Two of hosts, and the LAG.
+        assert_eq!(kinds.iter().filter(|kind| **kind == "hybrid").count(), 2, "{dialect}: {kinds:?}");
+        assert!(kinds.iter().filter(|kind| **kind == "trunk").count() >= 1, "{dialect}: {kinds:?}");
+    }
+}
+
+/// A port of a LAG that takes shorter frames than the LAG cannot join it.
+#[test]
+fn members_of_a_lag_take_frames_as_long_as_the_lags() {
+    let plan = other_example(by_name("cisco-nxos").unwrap(), None);
+    let text = text_of("cisco-nxos", &plan, 0);
+    let sections: Vec<&str> = text.split("\ninterface ").skip(1).collect();
+    let members: Vec<&&str> = sections.iter().filter(|section| section.contains("channel-group")).collect();
+    assert_eq!(members.len(), 2, "{text}");
+    let lag = sections.iter().find(|section| section.starts_with("port-channel")).unwrap();
+    let mtu = |section: &str| section.lines().find(|line| line.trim().starts_with("mtu ")).map(str::to_owned);
+    assert!(mtu(lag).is_some(), "{text}");
+    assert!(members.iter().all(|section| mtu(section) == mtu(lag)), "{text}");
+}
+
+#[test]
+fn a_link_without_vlans_is_no_trunk_on_junos() {
+    let mut plan = other_example(by_name("junos-els").unwrap(), None);
+    let trunks = |plan: &Plan| text_of("junos-els", plan, 0).matches("interface-mode trunk").count();
+    assert_eq!(trunks(&plan), 3);
+    let left = &mut plan.switches[0];
+    left.lags[0].membership = Membership::default();
+    left.ports
+        .iter_mut()
+        .filter(|port| port.lag.is_some())
+        .for_each(|port| port.membership = Membership::default());
+    assert_eq!(trunks(&plan), 2, "that of the LAG is gone");
+}
+
+#[test]
+fn sonic_keeps_addresses_for_ever_with_a_time_of_0() {
+    let mut plan = example(by_name("sonic").unwrap(), None);
+    let time = |plan: &Plan| {
+        let files = by_name("sonic").unwrap().emit(plan, SwitchId(0)).unwrap().files;
+        let text = files.iter().find(|file| file.name.ends_with(".json")).unwrap().text.clone();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        value["SWITCH"]["switch"]["fdb_aging_time"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(time(&plan), "100000");
+    plan.switches[0].aging_time_s = None;
+    assert_eq!(time(&plan), "0");
+}

@@ -284,3 +284,29 @@ fn port_names_say_where_their_links_lead() {
         }
     }
 }
+
+#[test]
+fn axes_of_a_tofu_wrap_from_three_units_on() {
+    let wraps = |tofu: Tofu| tofu.grid().dimensions.iter().map(|own| own.wraps).collect::<Vec<_>>();
+    assert_eq!(wraps(Tofu::new([3, 2, 1])), [true, false, false, false, true, false]);
+    assert_eq!(wraps(Tofu::new([4, 3, 3])), [true, true, true, false, true, false]);
+    assert_eq!(wraps(Tofu { unit_extents: [3; 3], wraps: [false, true, false] })[..3], [false, true, false]);
+}
+
+#[test]
+fn a_switch_has_as_many_ports_as_there_are_numbers() {
+    let alone = Topology::Tree(Tree { arity: 1, switch_count: 1 });
+    let first_port = u32::from(alone.switch_port_count(SwitchId(0)));
+    let built = |host_count: u32| {
+        let hosts = HostLayout { per_switch_count: host_count, nic_count: 1, link: LINK };
+        alone.build_with_hosts(LINK, hosts).map(|graph| graph.host_count())
+    };
+    let most = u32::from(Port::MAX) - first_port;
+    assert_eq!(built(most).unwrap(), most as usize);
+    assert!(built(most + 1).unwrap_err().to_string().contains("ports on a switch"));
+}
+
+#[test]
+fn a_graph_without_switches_has_none_out_of_reach() {
+    assert_eq!(Graph::new().unreachable_switch(), None);
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::network::Network;
 use super::paths::Paths;
-use super::tree::{Parts, RootedTree};
+use super::tree::RootedTree;
 
 /// VLANs and their users, before they have identifiers.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct Solution {
     /// Links of each VLAN, ascending.
     pub(crate) trees: Vec<Vec<u32>>,
     pub(crate) choice: Choice,
-    /// No fewer VLANs are possible with such paths, as far as is known.
+    /// No fewer VLANs are possible with such paths, as far as is known: 1 where that is not looked into.
     pub(crate) vlan_count_min: usize,
 }
 
@@ -91,10 +91,15 @@ fn sharing(
     keeps_order: bool,
 ) -> Solution {
     let mut senders: Vec<Vec<Senders>> = vec![Vec::new(); network.switch_count()];
+    // Trees share a VLAN only by being the same. Each joins all switches with hosts and has no other ends; so
+    // if two have no cycle together, both have the one way that there is between any two of these.
     let mut same: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
-    let mut shared = Shared::new(network);
+    let mut vlans: Vec<Vec<u32>> = Vec::new();
     for SourceTree { tree, hosts } in trees {
-        let vlan = *same.entry(tree.links()).or_insert_with_key(|links| shared.place(network, links));
+        let vlan = *same.entry(tree.links()).or_insert_with_key(|links| {
+            vlans.push(links.clone());
+            vlans.len() as u32 - 1
+        });
         let own = &mut senders[tree.root() as usize];
         let first = if keeps_order { own.len().saturating_sub(1) } else { 0 };
         match own[first..].iter_mut().find(|senders| senders.vlan == vlan) {
@@ -102,67 +107,42 @@ fn sharing(
             None => own.push(Senders { vlan, hosts: *hosts }),
         }
     }
-    // Spanning trees share only by being the same, and those do; pruned ones might be put together better.
-    let vlan_count_min = if shared.may_complete { 1 } else { shared.trees.len() };
+    let is_spanning = network.alive().all(|switch| network.weight(switch) > 0);
+    let vlan_count_min = if is_spanning { vlans.len() } else { 1 };
     Solution {
         method,
         settings,
         is_repaired: false,
-        trees: shared.trees,
+        trees: vlans,
         choice: Choice::BySource(senders),
         vlan_count_min,
     }
 }
 
-/// VLANs so far, each with its links as bits: most pairs of trees share too few links to be one tree, which
-/// counting bits shows quickly.
-struct Shared {
-    trees: Vec<Vec<u32>>,
-    bits: Vec<Vec<u64>>,
-    /// Trees that reach every switch can only share by being the same; only pruned ones can complete each
-    /// other.
-    may_complete: bool,
-    link_count_max: usize,
-}
+#[cfg(test)]
+mod tests {
+    use super::super::tree::adjacency;
+    use super::*;
+    use crate::description::Machine;
 
-impl Shared {
-    fn new(network: &Network) -> Shared {
-        Shared {
-            trees: Vec::new(),
-            bits: Vec::new(),
-            may_complete: network.alive().any(|switch| network.weight(switch) == 0),
-            link_count_max: network.alive().count().saturating_sub(1),
-        }
-    }
-
-    /// The VLAN that these links become part of.
-    fn place(&mut self, network: &Network, links: &[u32]) -> u32 {
-        let mut bits = vec![0_u64; network.link_count().div_ceil(64)];
-        links.iter().for_each(|&link| bits[link as usize / 64] |= 1 << (link % 64));
-        let partner = (0..self.trees.len()).filter(|_| self.may_complete).find(|&vlan| {
-            let words = self.bits[vlan].iter().zip(&bits);
-            let union: u32 = words.map(|(a, b)| (a | b).count_ones()).sum();
-            union as usize <= self.link_count_max && is_forest(network, self.trees[vlan].iter().chain(links))
-        });
-        let Some(vlan) = partner else {
-            self.trees.push(links.to_vec());
-            self.bits.push(bits);
-            return self.trees.len() as u32 - 1;
+    #[test]
+    fn hosts_take_trees_in_their_order_where_that_matters() {
+        let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+                    nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 3\n\
+                    switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 4\n";
+        let network = Network::of(&Machine::parse("m.toml", text).unwrap(), &[]);
+        let tree = |links: &[u32], hosts| SourceTree {
+            tree: RootedTree::from_links(&adjacency(&network, links), 0),
+            hosts,
         };
-        let tree = &mut self.trees[vlan];
-        tree.extend_from_slice(links);
-        tree.sort_unstable();
-        tree.dedup();
-        self.bits[vlan].iter_mut().zip(&bits).for_each(|(all, new)| *all |= new);
-        vlan as u32
+        let trees = [tree(&[0, 1], 1), tree(&[1, 2], 1), tree(&[1, 2], 1), tree(&[0, 1], 1)];
+        let dealt = |solution: Solution| {
+            let Choice::BySource(senders) = solution.choice else { panic!("by pairs") };
+            (solution.trees.len(), senders[0].iter().map(|own| (own.vlan, own.hosts)).collect::<Vec<_>>())
+        };
+        let in_order = in_order_of_hosts(&network, String::new(), Vec::new(), &trees);
+        assert_eq!(dealt(in_order), (2, vec![(0, 1), (1, 2), (0, 1)]));
+        let in_any = by_host_port(&network, String::new(), Vec::new(), &trees);
+        assert_eq!(dealt(in_any), (2, vec![(0, 2), (1, 2)]));
     }
-}
-
-/// Whether the links, some of which may come twice, have no cycle.
-fn is_forest<'a>(network: &Network, links: impl Iterator<Item = &'a u32>) -> bool {
-    let mut parts = Parts::new(network.switch_count());
-    let mut seen = vec![false; network.link_count()];
-    links
-        .copied()
-        .all(|link| std::mem::replace(&mut seen[link as usize], true) || parts.join(network.ends(link)))
 }
