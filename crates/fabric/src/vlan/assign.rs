@@ -575,7 +575,7 @@ fn trees_check(network: &Network, plan: &Plan) -> Check {
     }
 }
 
-fn routes_check(network: &Network, plan: &Plan, judged: &Judged) -> Check {
+pub(super) fn routes_check(network: &Network, plan: &Plan, judged: &Judged) -> Check {
     let evaluation = &judged.evaluation;
     let fault = verify::unrouted(plan, network);
     if let Some((from, to)) = fault {

@@ -288,3 +288,46 @@ fn identifiers_in_any_order_are_continued() {
         assert_eq!(vlan.subnet.to_string(), format!("10.0.{}.0/24", vlan.vid));
     }
 }
+
+#[test]
+fn hosts_prime_twice_within_the_shortest_aging_time() {
+    let period_s = |model: &str, options: &str| planned(RING, model, options).priming.period_s;
+    assert_eq!(period_s("dialect = \"comware\"", "aging_time_s = 300"), Some(150));
+    // For ever, where the switches can.
+    assert_eq!(period_s("dialect = \"cisco-ios\"", ""), None);
+}
+
+#[test]
+fn a_plan_without_some_route_fails_its_check() {
+    let machine = machine(RING, "", "");
+    let network = Network::of(&machine, &[]);
+    let mut plan = plan(&machine).unwrap();
+    let judged = super::planner::chosen(&machine, &network, false).best;
+    let check = |plan: &Plan| super::assign::routes_check(&network, plan, &judged);
+    assert_eq!(check(&plan).status, Status::Holds, "{:?}", check(&plan));
+    if let crate::plan::VlanChoice::BySource(choices) = &mut plan.choice {
+        choices[3] = None;
+    }
+    let failed = check(&plan);
+    assert_eq!((failed.status, failed.detail.as_str()), (Status::Fails, "there is no route from s1 to s0"));
+    // A tree with a loop is none.
+    assert_eq!(super::verify::tree_fault(&plan, &network, &plan.vlans[0]), None);
+    plan.vlans[0].tree = (0..4).map(LinkId).collect();
+    let fault = super::verify::tree_fault(&plan, &network, &plan.vlans[0]).unwrap();
+    assert!(fault.contains("has a loop through the link "), "{fault}");
+}
+
+/// The only switch is gone, and with it all that there was.
+#[test]
+fn a_machine_without_any_switch_left_can_be_asked_for() {
+    let machine = machine("kind = \"star\"\nswitches = 1", "", "");
+    let left = plan_without(&machine, &[Failure::Switch(SwitchId(0))]);
+    assert!(left.is_err() || left.is_ok_and(|plan| said(&plan, "reach").0 == Status::Warning));
+}
+
+#[test]
+fn one_switch_whose_hosts_tag_has_one_vlan() {
+    let alone = planned("kind = \"star\"\nswitches = 1", "", "tagging = \"host\"");
+    assert_eq!(alone.vlans.len(), 1);
+    assert!(alone.verdicts.are_good(), "{:?}", alone.verdicts.checks);
+}

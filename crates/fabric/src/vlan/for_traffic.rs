@@ -106,7 +106,7 @@ mod tests {
     /// Four switches, each cabled to each, with four hosts each.
     fn machine(options: &str) -> Machine {
         let text = format!(
-            "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+            "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\ndialect = \"comware\"\n[host_models.h]\n\
              nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\nkind = \"complete\"\nswitches = 4\n\
              switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 4\n[plan]\n{options}\n"
         );
@@ -133,7 +133,7 @@ mod tests {
         let before = plan(&machine).unwrap();
         let flows = from_one_to_another(&before);
         let given = plan_for_traffic(&machine, &[], before.clone(), &flows).unwrap();
-        assert!(given.plan.verdicts.are_good(), "{:?}", given.plan.verdicts.checks);
+        assert!(given.is_other && given.plan.verdicts.are_good(), "{:?}", given.plan.verdicts.checks);
         let [new, old] = [&given.plan, &before].map(|plan| time_s(plan, &flows));
         let least_s = given.least_s.unwrap();
         println!("{new} s, {old} s before, at least {least_s} s");
@@ -153,5 +153,45 @@ mod tests {
         assert!(!given.is_other && given.least_s.is_none());
         let [now, then] = [&given.plan, &before].map(|plan| serde_json::to_value(plan).unwrap());
         assert_eq!(now, then);
+    }
+
+    #[test]
+    fn bytes_are_scaled_to_sums_that_are_exact() {
+        let machine = machine("");
+        let plan = plan(&machine).unwrap();
+        let network = Network::of(&machine, &[]);
+        let [from, to] = [plan.hosts[1].id, plan.hosts[4].id];
+        let scaled = |bytes: u64| {
+            let (traffic, scale) = traffic(&plan, &network, &[(from, to, bytes)]);
+            (traffic[0][1].clone(), scale)
+        };
+        assert_eq!(scaled(0), (vec![(1, 0)], 1));
+        assert_eq!(scaled(BYTES_MAX), (vec![(1, BYTES_MAX)], 1));
+        assert_eq!(scaled(BYTES_MAX + 1), (vec![(1, BYTES_MAX / 2 + 1)], 2));
+        assert_eq!(scaled(u64::MAX).1, 1 << 14);
+    }
+
+    #[test]
+    fn without_pause_the_routes_of_a_traffic_may_wait_in_a_cycle() {
+        for options in ["pause = false", "pause = true", "pause = false\nsearch = \"full\""] {
+            let machine = machine(options);
+            let before = plan(&machine).unwrap();
+            let flows = from_one_to_another(&before);
+            let given = plan_for_traffic(&machine, &[], before.clone(), &flows).unwrap();
+            assert!(given.is_other && time_s(&given.plan, &flows) < time_s(&before, &flows), "{options}");
+        }
+    }
+
+    #[test]
+    fn a_failure_changes_no_mstp_for_a_traffic() {
+        let machine = machine("spanning_tree = \"mstp\"");
+        let failures = [Failure::Link(crate::graph::LinkId(2))];
+        for (failures, may_choose) in [(&[][..], true), (&failures[..], false)] {
+            let before = crate::vlan::plan_without(&machine, failures).unwrap();
+            let flows = from_one_to_another(&before);
+            let given = plan_for_traffic(&machine, failures, before, &flows).unwrap();
+            assert_eq!(given.least_s.is_some(), may_choose);
+            assert!(may_choose || !given.is_other);
+        }
     }
 }

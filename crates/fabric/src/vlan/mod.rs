@@ -48,6 +48,8 @@ mod network;
 mod packing;
 mod paths;
 mod planner;
+#[cfg(test)]
+mod reach_tests;
 mod rebalance;
 mod renewed;
 mod repair;

@@ -265,3 +265,29 @@ fn complete_in_order(network: &Network, links: &mut Vec<u32>, keys: &[i64]) -> b
     let first = homes.next();
     homes.all(|home| Some(home) == first)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::paths::up_down::up_down;
+    use super::*;
+    use crate::description::Machine;
+
+    #[test]
+    fn the_highest_switch_needs_no_tree_of_its_own() {
+        let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+                    nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nkind = \"complete\"\nswitches = 4\n\
+                    switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n";
+        let network = Network::of(&Machine::parse("m.toml", text).unwrap(), &[]);
+        let paths =
+            super::super::paths::minimal::balanced(&network, super::super::paths::minimal::Spread::ByLoad);
+        let packed = by_lower_switch(&network, &paths);
+        assert_eq!((paths.trees.len(), packed.trees.len()), (4, 3));
+        for (low, high) in (0..4).flat_map(|low| (low + 1..4).map(move |high| (low, high))) {
+            let vlan = packed.vlans[low * 4 + high];
+            assert_eq!((vlan, packed.vlans[high * 4 + low]), (low as u32, vlan));
+        }
+        // One source has no pair, and one tree.
+        let one = Paths { trees: up_down(&network, false).trees[..1].to_vec(), ..paths };
+        assert_eq!(by_lower_switch(&network, &one).trees.len(), 1);
+    }
+}

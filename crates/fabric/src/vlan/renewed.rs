@@ -84,3 +84,85 @@ fn hosts_in_common(before: &[Vec<Senders>], old: usize, after: &[Vec<Senders>], 
     };
     before.iter().zip(after).map(|(before, after)| hosts(before, old).min(hosts(after, new))).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::planner::chosen;
+    use super::*;
+
+    fn solution(trees: &[&[u32]], senders: &[&[(u32, u32)]]) -> Solution {
+        let own = |own: &&[(u32, u32)]| own.iter().map(|&(vlan, hosts)| Senders { vlan, hosts }).collect();
+        Solution {
+            method: String::new(),
+            settings: Vec::new(),
+            is_repaired: false,
+            trees: trees.iter().map(|tree| tree.to_vec()).collect(),
+            choice: Choice::BySource(senders.iter().map(own).collect()),
+            vlan_count_min: 1,
+        }
+    }
+
+    fn numbers(solution: &Solution) -> Vec<Vec<(u32, u32)>> {
+        let Choice::BySource(senders) = &solution.choice else { panic!("by pairs") };
+        senders.iter().map(|own| own.iter().map(|own| (own.vlan, own.hosts)).collect()).collect()
+    }
+
+    #[test]
+    fn new_trees_get_the_numbers_of_those_they_resemble() {
+        let in_use = solution(&[&[0, 1, 2], &[3, 4, 5], &[6, 7, 8]], &[&[(0, 2)], &[(1, 2)], &[(2, 2)]]);
+        // The last of those in use changed by a link, then the first as it was.
+        let anew = solution(&[&[6, 7, 9], &[0, 1, 2]], &[&[(1, 2)], &[(0, 2)], &[(0, 1), (1, 1)]]);
+        let numbered = numbered_as(&in_use, anew).unwrap();
+        assert_eq!(numbered.trees[0], [0, 1, 2]);
+        assert_eq!(numbered.trees[2], [6, 7, 9]);
+        // The one left over has no sender, and some tree.
+        assert!(numbered.trees[1] == numbered.trees[0] || numbered.trees[1] == numbered.trees[2]);
+        assert_eq!(numbers(&numbered), [vec![(0, 2)], vec![(2, 2)], vec![(2, 1), (0, 1)]]);
+    }
+
+    #[test]
+    fn of_trees_alike_the_hosts_decide_the_number() {
+        let in_use = solution(&[&[0, 1], &[2, 3]], &[&[(0, 5)], &[(1, 5)]]);
+        let anew = solution(&[&[4, 5], &[6, 7]], &[&[(1, 5)], &[(0, 5)]]);
+        let numbered = numbered_as(&in_use, anew).unwrap();
+        assert_eq!(numbered.trees, [vec![6, 7], vec![4, 5]]);
+        assert_eq!(numbers(&numbered), [vec![(0, 5)], vec![(1, 5)]]);
+    }
+
+    fn machine(topology: &str, options: &str) -> Machine {
+        let text = format!(
+            "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 2\n[plan]\n{options}\n"
+        );
+        Machine::parse("m.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn other_routes_are_taken_where_those_asked_for_need_more_vlans() {
+        let machine = machine("kind = \"complete\"\nswitches = 4", "routing = \"minimal\"");
+        let network = Network::of(&machine, &[]);
+        let anew = chosen(&machine, &network, true).best;
+        assert_eq!(anew.solution.trees.len(), 4);
+        for count in 1..=4 {
+            let in_use = solution(&vec![&[0, 1, 2][..]; count], &[&[(0, 2)][..]; 4]);
+            let best = renewed(&machine, &network, &in_use, &anew).unwrap();
+            assert_eq!(best.solution.trees.len(), count);
+            assert!(best.evaluation.is_free && best.evaluation.routed_flows == 4 * 3 * 4, "{count}");
+        }
+    }
+
+    #[test]
+    fn routes_that_can_deadlock_are_taken_only_without_pause() {
+        for (options, is_taken) in [("pause = false", true), ("pause = true", false)] {
+            let options = format!("routing = \"dimension-order\"\n{options}");
+            let machine = machine("kind = \"ring\"\nswitches = 6", &options);
+            let network = Network::of(&machine, &[]);
+            let anew = chosen(&machine, &network, true).best;
+            assert!(!anew.evaluation.is_free);
+            let in_use = solution(&[&[0, 1, 2, 3, 4][..]; 6], &[&[(0, 2)][..]; 6]);
+            let best = renewed(&machine, &network, &in_use, &anew).unwrap();
+            assert_eq!(!best.evaluation.is_free, is_taken, "{options}");
+        }
+    }
+}

@@ -187,3 +187,56 @@ pub(super) fn exchange(network: &Network, tree: &[u32], joint: u32, other: u32) 
     exchanged.sort_unstable();
     Some(exchanged)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::Machine;
+
+    fn network(topology: &str) -> Network {
+        let text = format!(
+            "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
+        );
+        Network::of(&Machine::parse("m.toml", &text).unwrap(), &[])
+    }
+
+    #[test]
+    fn a_link_takes_the_place_of_another_only_in_a_tree() {
+        // Links 0 to 3 round a ring, and 4 and 5 across.
+        let network = network("kind = \"complete\"\nswitches = 4");
+        let ends = |link: u32| network.ends(link);
+        let link = |a: u32, b: u32| (0..6).find(|&link| ends(link) == [a, b]).unwrap();
+        let mut tree = vec![link(0, 1), link(1, 2), link(2, 3)];
+        tree.sort_unstable();
+        let mut wanted = vec![link(0, 1), link(2, 3), link(0, 2)];
+        wanted.sort_unstable();
+        assert_eq!(exchange(&network, &tree, link(1, 2), link(0, 2)), Some(wanted));
+        // Closes a cycle, and so leaves out a switch.
+        assert_eq!(exchange(&network, &tree, link(2, 3), link(0, 2)), None);
+        assert_eq!(exchange(&network, &tree, link(0, 1), link(0, 1)), None, "it is there");
+        assert_eq!(exchange(&network, &tree, link(0, 3), link(0, 2)), None, "it is not there");
+        // Without a cycle, but a switch is left out still.
+        let part = vec![link(0, 1)];
+        assert_eq!(exchange(&network, &part, link(0, 1), link(2, 3)), None);
+    }
+
+    #[test]
+    fn up_to_sixty_four_switches_are_repaired() {
+        for (switch_count, is_repaired) in [(64, true), (65, false)] {
+            let network = network(&format!("kind = \"ring\"\nswitches = {switch_count}"));
+            let trees = vec![(0..switch_count - 1).collect()];
+            let own = |_| vec![super::super::solution::Senders { vlan: 0, hosts: 1 }];
+            let whole = Solution {
+                method: String::new(),
+                settings: Vec::new(),
+                is_repaired: false,
+                trees,
+                choice: Choice::BySource((0..switch_count).map(own).collect()),
+                vlan_count_min: 1,
+            };
+            assert_eq!(repaired(&network, &whole).is_some(), is_repaired, "{switch_count}");
+        }
+    }
+}

@@ -136,4 +136,17 @@ mod tests {
         assert_eq!(told, expected);
         assert!(degraded.iter().all(|one| one.vlan_count == whole.vlans.len() && one.is_repaired));
     }
+
+    #[test]
+    fn without_flows_before_nothing_is_busier() {
+        let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+                    nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nswitch_model = \"s\"\n\
+                    [[switch]]\nname = \"a\"\nhosts = 2\n[[switch]]\nname = \"b\"\nhosts = 0\n\
+                    [[cable]]\nfrom = \"a:7\"\nto = \"b:7\"\n[hosts]\nmodel = \"h\"\n";
+        let machine = Machine::parse("m.toml", text).unwrap();
+        let whole = crate::vlan::plan(&machine).unwrap();
+        assert_eq!(whole.figures.link_load_max, 0);
+        let degraded = failures(&machine, &whole, &[Failure::Link(LinkId(0))]).unwrap();
+        assert!(degraded[0].load_ratio.abs() < 1e-12, "{}", degraded[0].load_ratio);
+    }
 }

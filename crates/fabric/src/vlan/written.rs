@@ -110,4 +110,23 @@ mod tests {
         }
         assert!(count > 6, "{count} machines");
     }
+
+    #[test]
+    fn a_difference_in_the_first_switch_or_link_is_told() {
+        let text = |first: &str, port: u32| {
+            format!(
+                "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+                 nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n\
+                 [[switch]]\nname = \"{first}\"\n[[switch]]\nname = \"b\"\n[[cable]]\n\
+                 from = \"{first}:{port}\"\nto = \"b:7\"\n[[cable]]\nfrom = \"{first}:6\"\nto = \"b:6\"\n\
+                 [hosts]\nmodel = \"h\"\nper_switch = 2\n"
+            )
+        };
+        let machine = |first, port| Machine::parse("m.toml", &text(first, port)).unwrap();
+        let plan = serde_json::to_string(&plan(&machine("a", 7)).unwrap()).unwrap();
+        assert!(written(&machine("a", 7), &plan).is_ok());
+        let said = |first, port| written(&machine(first, port), &plan).unwrap_err().to_string();
+        assert!(said("c", 7).contains("it has no switch c"), "{}", said("c", 7));
+        assert!(said("a", 5).contains("it has no link a:5 - b:7"), "{}", said("a", 5));
+    }
 }

@@ -277,6 +277,13 @@ fn no_vlan_has_a_loop_while_switches_take_a_repair_and_leave_it() {
         let repair = ordered_repair(&machine, &whole, &in_use, &[failure]).unwrap().plan;
         for (from, to) in [(&whole, &repair), (&repair, &whole)] {
             let order = safe_order(from, to, &[]).unwrap_or_else(|| panic!("{failure:?}"));
+            // Each switch whose ports change, and no other.
+            let ports = |plan: &Plan, switch: usize| format!("{:?}", plan.switches[switch].ports);
+            let changed =
+                (0..whole.switches.len()).filter(|&switch| ports(from, switch) != ports(to, switch));
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, changed.map(|switch| SwitchId(switch as u32)).collect::<Vec<_>>());
             let plans = [from, to];
             let mut of_switch = vec![0; whole.switches.len()];
             for switch in &order {

@@ -360,4 +360,146 @@ mod tests {
         assert!(after < before * 0.7, "{before:.3} before, {after:.3} after");
         assert_eq!(found(6_000_000), (before, after, trees));
     }
+
+    const TOPOLOGIES: [&str; 3] = [
+        "kind = \"torus\"\nextents = [4, 4]",
+        "kind = \"complete\"\nswitches = 7",
+        // Some switches have no hosts.
+        "kind = \"fat-tree\"\ndown = [2, 4]\nup = [2, 2]",
+    ];
+
+    fn network(topology: &str) -> Network {
+        let text = format!(
+            "name = \"b\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
+        );
+        Network::of(&Machine::parse("b.toml", &text).unwrap(), &[])
+    }
+
+    fn start(network: &Network, seed: u64) -> Search<'_> {
+        let trees = all_hosts(network, up_down(network, false));
+        Search::new(network, &trees, least_pressure(network, u64::MAX), false, seed).unwrap()
+    }
+
+    /// All turns go forwards in an order of all channels: so there is no cycle.
+    fn assert_acyclic(sets: &Sets<'_>) {
+        let ranks = sets.ranks();
+        let mut sorted = ranks.clone();
+        sorted.sort_unstable();
+        assert!(sorted.iter().copied().eq(0..ranks.len() as u32), "{ranks:?}");
+        for &(held, wanted) in &sets.turns {
+            let goes_forward = ranks[held as usize] < ranks[wanted as usize];
+            assert!(goes_forward || !sets.is_allowed(held, wanted), "{held} {wanted}: {ranks:?}");
+        }
+    }
+
+    /// Roots, arcs and switches of all trees.
+    fn shapes(search: &Search<'_>) -> Vec<(u32, Vec<u32>, Vec<u32>)> {
+        search.trees.iter().map(|tree| (tree.root, tree.by.clone(), tree.order.clone())).collect()
+    }
+
+    #[test]
+    fn turns_left_out_would_each_close_a_cycle() {
+        for (topology, seed) in
+            TOPOLOGIES.iter().flat_map(|topology| (0..6).map(move |seed| (topology, seed)))
+        {
+            let network = network(topology);
+            let start = start(&network, seed);
+            let mut sets = Sets::new(&start);
+            assert_eq!(shapes(&sets.search), shapes(&start));
+            let taken =
+                |sets: &Sets<'_>| sets.turns.iter().filter(|turn| sets.is_allowed(turn.0, turn.1)).count();
+            let at_first = taken(&sets);
+            sets.fill(0);
+            assert_eq!(taken(&sets), at_first, "no steps are left");
+            sets.fill(u64::MAX);
+            assert!(taken(&sets) > at_first);
+            assert_acyclic(&sets);
+            let turns = sets.turns.clone();
+            for &(held, wanted) in &turns {
+                assert!(
+                    sets.is_allowed(held, wanted) || sets.cycle(held, wanted).is_some(),
+                    "{topology} {seed}"
+                );
+            }
+            for _ in 0..20 {
+                let before = sets.is_allowed.clone();
+                if !sets.change() {
+                    sets.is_allowed = before;
+                    continue;
+                }
+                assert_acyclic(&sets);
+                assert_ne!(sets.is_allowed, before);
+                for &(held, wanted) in &turns {
+                    let was_allowed = before[sets.search.order.index(held, wanted)];
+                    let is_given_up = was_allowed && !sets.is_allowed(held, wanted);
+                    assert!(!is_given_up || sets.cycle(held, wanted).is_some(), "{topology} {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_exchange_keeps_within_the_set_or_changes_nothing() {
+        for (topology, seed) in
+            TOPOLOGIES.iter().flat_map(|topology| (0..4).map(move |seed| (topology, seed)))
+        {
+            let network = network(topology);
+            let start = start(&network, seed);
+            let mut sets = Sets::new(&start);
+            sets.fill(u64::MAX);
+            let mut potential = sets.search.potential();
+            let mut counts = [0; 2];
+            for round in 0..40 {
+                let before = (sets.is_allowed.clone(), shapes(&sets.search));
+                let most = if round % 3 == 0 { 0.0 } else { potential * 1.1 };
+                let done = sets.exchange(most);
+                counts[usize::from(done.is_some())] += 1;
+                match done {
+                    None => assert_eq!((sets.is_allowed.clone(), shapes(&sets.search)), before),
+                    Some(now) => {
+                        assert!(now <= most, "{now} of {most}");
+                        potential = now;
+                    }
+                }
+                assert!((sets.search.potential() - potential).abs() <= potential * 1e-9);
+                assert_acyclic(&sets);
+                let mut again = start.emptied(start.order.emptied(sets.ranks(), false));
+                for tree in &sets.search.trees {
+                    assert!(sets.is_within(tree), "{topology} {seed}");
+                    assert!(
+                        network.sources().all(|switch| tree.order.contains(&switch)),
+                        "{topology} {seed}"
+                    );
+                    assert!(again.put(tree));
+                }
+                assert!((again.potential() - potential).abs() <= potential * 1e-9, "{topology} {seed}");
+            }
+            assert!(counts[0] > 10 && counts[1] > 0, "{topology} {seed}: {counts:?}");
+        }
+    }
+
+    #[test]
+    fn exchanged_trees_mind_cycles_when_they_are_improved() {
+        for topology in TOPOLOGIES {
+            let network = network(topology);
+            let start = start(&network, 3);
+            let mut found = exchanged(&start, 4_000_000).unwrap();
+            assert_eq!(found.trees.len(), start.trees.len());
+            let worst = found.worst();
+            assert!(found.improve(12, 1.0) <= worst);
+            let mut again = start.emptied(start.order.emptied(found.order.ranks().to_vec(), false));
+            assert!(found.trees.iter().all(|tree| again.put(tree)), "{topology}");
+        }
+    }
+
+    #[test]
+    fn too_few_steps_for_exchanges_are_not_begun() {
+        let network = network("kind = \"torus\"\nextents = [3, 3]");
+        let start = start(&network, 1);
+        let per_tree = (network.arc_count() + start.order.dependency_count_max()) as u64;
+        assert!(exchanged(&start, per_tree * EXCHANGES_MIN - 1).is_none());
+        assert!(exchanged(&start, per_tree * EXCHANGES_MIN).is_some());
+    }
 }

@@ -14,7 +14,8 @@
 //!
 //! In every other attempt the turns of one spanning tree are kept free (an escape, as in J. Domke et al.,
 //! "Routing on
-//! the dependency graph", HPDC 2016), so that settling always finds routes.
+//! the dependency graph", HPDC 2016), so that settling finds routes more often: there always is a way from
+//! a tree's root to a destination, but a tree has one way into each switch.
 
 use std::collections::BTreeSet;
 
@@ -246,4 +247,155 @@ fn completed(strict: &mut Search<'_>, part: &Grown) -> Option<Grown> {
         charged.push(target);
     }
     Some(tree)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::least_pressure;
+    use super::*;
+    use crate::description::Machine;
+
+    const TOPOLOGIES: [&str; 4] = [
+        "kind = \"torus\"\nextents = [4, 3]",
+        "kind = \"dragonfly\"\ngroup_size = 3\nglobal_ports = 1\ngroups = 4",
+        "kind = \"fat-tree\"\ndown = [2, 3]\nup = [2, 2]",
+        "kind = \"ring\"\nswitches = 7",
+    ];
+
+    fn network(topology: &str) -> Network {
+        let text = format!(
+            "name = \"n\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 3\n"
+        );
+        Network::of(&Machine::parse("n.toml", &text).unwrap(), &[])
+    }
+
+    fn limits(network: &Network, trees_max: usize) -> Limits {
+        let least_pressure = least_pressure(network, u64::MAX);
+        Limits { trees_max, allows_cycles: false, seed: 5, is_thorough: true, least_pressure }
+    }
+
+    /// Trees that reach all hosts, put in place anew: there is no cycle, and the loads are theirs.
+    fn assert_sound(network: &Network, found: &Search<'_>, about: &str) {
+        let in_order = (0..network.arc_count() as u32).collect();
+        let mut again = found.emptied(found.order.emptied(in_order, false));
+        for tree in &found.trees {
+            assert!(network.sources().all(|switch| tree.order.contains(&switch)), "{about}");
+            assert!(again.put(tree), "{about}");
+        }
+        for source in network.sources() {
+            let own = found.trees.iter().filter(|tree| tree.root == source);
+            assert_eq!(own.map(|tree| tree.hosts).sum::<u32>(), network.weight(source), "{about}");
+        }
+        assert!((again.worst() - found.worst()).abs() < 1e-9, "{about}");
+        assert!((again.potential() - found.potential()).abs() <= found.potential() * 1e-9, "{about}");
+    }
+
+    #[test]
+    fn settled_trees_are_sound_and_most_are_found_with_an_escape() {
+        for (topology, seed) in
+            TOPOLOGIES.iter().flat_map(|topology| (0..3).map(move |seed| (topology, seed)))
+        {
+            let network = network(topology);
+            for (keeps_escape, per_source) in [(true, 1), (true, 2), (false, 1)] {
+                let about = format!("{topology}, {seed}, {keeps_escape}");
+                let limits = limits(&network, 100);
+                let mut talks = Talks::new(&network, limits, seed, keeps_escape, per_source).unwrap();
+                let mut settled_count = 0;
+                for round in 0..14 {
+                    talks.round(round >= FREE_ROUNDS);
+                    let ranks = talks.loose.order.ranks().to_vec();
+                    for held in 0..network.arc_count() {
+                        for wanted in network.arc_range(network.arc(held).to) {
+                            // What goes against the order costs a toll, and nothing else does.
+                            let at = talks.loose.order.index(held as u32, wanted as u32);
+                            let is_against = round >= FREE_ROUNDS && ranks[held] >= ranks[wanted];
+                            assert_eq!(talks.loose.tolls[at] > 0.0, is_against, "{about}");
+                        }
+                    }
+                    let Some(settled) = talks.settled() else { continue };
+                    settled_count += 1;
+                    assert_sound(&network, &settled, &about);
+                    for held in 0..network.arc_count() as u32 {
+                        for wanted in
+                            network.arc_range(network.arc(held as usize).to).map(|wanted| wanted as u32)
+                        {
+                            let is_kept = talks.kept[settled.order.index(held, wanted)] > 0.0;
+                            assert!(!is_kept || settled.order.has(held, wanted), "{about}");
+                        }
+                    }
+                }
+                assert!(!keeps_escape || settled_count > 7, "{about}: {settled_count} of 14");
+            }
+        }
+    }
+
+    #[test]
+    fn the_negotiation_goes_on_from_the_best_trees() {
+        let network = network(TOPOLOGIES[0]);
+        let mut talks = Talks::new(&network, limits(&network, 100), 1, true, 1).unwrap();
+        let trees = |search: &Search<'_>| search.trees.iter().map(|tree| tree.by.clone()).collect::<Vec<_>>();
+        let at_first = trees(&talks.loose);
+        talks.return_to_best();
+        assert_eq!(trees(&talks.loose), at_first, "there is no best one yet");
+        (0..5).for_each(|_| talks.round(true));
+        let settled = talks.settled().unwrap();
+        talks.best = Some((settled.worst(), settled));
+        (0..5).for_each(|_| talks.round(true));
+        talks.return_to_best();
+        let (_, best) = talks.best.as_ref().unwrap();
+        assert_eq!(trees(&talks.loose), trees(best));
+        assert_eq!(talks.loose.order.ranks(), best.order.ranks());
+        assert!((talks.loose.worst() - best.worst()).abs() < 1e-9);
+        assert!(talks.toll == 0.0 && talks.history.iter().all(|&history| history == 0.0));
+    }
+
+    #[test]
+    fn every_tree_is_grown_anew_and_one_without_a_way_stays() {
+        let network = network(TOPOLOGIES[0]);
+        let mut talks = Talks::new(&network, limits(&network, 100), 1, true, 1).unwrap();
+        let trees = |search: &Search<'_>| search.trees.iter().map(|tree| tree.by.clone()).collect::<Vec<_>>();
+        let mut changed = vec![false; talks.loose.trees.len()];
+        for _ in 0..12 {
+            let before = trees(&talks.loose);
+            talks.round(true);
+            let now = trees(&talks.loose);
+            changed.iter_mut().zip(before.iter().zip(&now)).for_each(|(own, (a, b))| *own |= a != b);
+        }
+        assert!(changed.iter().all(|&has_changed| has_changed), "{changed:?}");
+        // No turn can be paid for: all that are further than a neighbour are out of reach.
+        let (before, worst) = (trees(&talks.loose), talks.loose.worst());
+        talks.loose.tolls.fill(f64::INFINITY);
+        talks.round(false);
+        assert_eq!(trees(&talks.loose), before);
+        assert!((talks.loose.worst() - worst).abs() < 1e-9);
+        talks.round(true);
+    }
+
+    #[test]
+    fn negotiated_trees_are_sound_and_no_more_than_allowed() {
+        for topology in TOPOLOGIES {
+            let network = network(topology);
+            let source_count = network.sources().count();
+            assert!(negotiated(&network, limits(&network, source_count - 1)).is_none());
+            let (worst, found) = negotiated(&network, limits(&network, source_count)).unwrap();
+            assert_sound(&network, &found, topology);
+            assert!((worst - found.worst()).abs() < 1e-9 && found.trees.len() == source_count, "{topology}");
+        }
+        // Two trees a source, however many are allowed: splitting makes more.
+        let network = network(TOPOLOGIES[3]);
+        let (_, found) = negotiated(&network, limits(&network, 1000)).unwrap();
+        assert_eq!(found.trees.len(), 14);
+        assert_sound(&network, &found, "two a source");
+    }
+
+    #[test]
+    fn a_network_too_large_to_negotiate_is_left_alone() {
+        let network = network("kind = \"torus\"\nextents = [20, 20]");
+        let limits = Limits { least_pressure: 1.0, ..limits(&network, 1000) };
+        let talks = Talks::new(&network, limits, 1, true, 1).unwrap();
+        assert!(talks.loose.steps * ROUNDS_MIN > STEPS_MAX, "{}", talks.loose.steps);
+        assert!(negotiated(&network, limits).is_none());
+    }
 }

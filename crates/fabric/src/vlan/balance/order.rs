@@ -290,3 +290,71 @@ impl<'a> Order<'a> {
         behind.iter().zip(free).for_each(|(&arc, rank)| self.ranks[arc as usize] = rank);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::Machine;
+    use ayatori_random::Random;
+
+    fn network(topology: &str) -> Network {
+        let text = format!(
+            "name = \"o\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
+        );
+        Network::of(&Machine::parse("o.toml", &text).unwrap(), &[])
+    }
+
+    /// Whether every dependency goes forwards in an order of all channels.
+    fn assert_agrees(order: &Order<'_>, there: &[(u32, u32)]) {
+        let ranks = order.ranks();
+        let mut sorted = ranks.to_vec();
+        sorted.sort_unstable();
+        assert!(sorted.iter().copied().eq(0..ranks.len() as u32), "{ranks:?}");
+        for &(held, wanted) in there {
+            assert!(ranks[held as usize] < ranks[wanted as usize], "{held} before {wanted}: {ranks:?}");
+            assert!(order.waiting_count(held) > order.waiting_count(wanted), "{held} before {wanted}");
+        }
+        let counts = || (0..ranks.len() as u32).map(|arc| order.waiting_count(arc));
+        assert_eq!(counts().min(), Some(0));
+        assert!(counts().all(|count| count < ranks.len() as i64));
+    }
+
+    #[test]
+    fn both_kinds_of_order_take_the_same_dependencies() {
+        for (seed, topology) in [
+            (1, "kind = \"torus\"\nextents = [3, 3]"),
+            (2, "kind = \"complete\"\nswitches = 5"),
+            (3, "kind = \"ring\"\nswitches = 6"),
+        ] {
+            let (network, mut random) = (network(topology), Random::new(seed));
+            let mut orders = [false, true].map(|wants_closure| Order::new(&network, false, wants_closure));
+            let mut there: Vec<(u32, u32)> = Vec::new();
+            let mut refused_count = 0;
+            for _ in 0..600 {
+                if !there.is_empty() && random.one_in(4) {
+                    let (held, wanted) = there.swap_remove(random.index(there.len()));
+                    for order in &mut orders {
+                        order.remove(held, wanted);
+                        order.forget();
+                    }
+                } else {
+                    let held = random.index(network.arc_count()) as u32;
+                    let range = network.arc_range(network.arc(held as usize).to);
+                    let wanted = (range.start + random.index(range.len())) as u32;
+                    let [ranked, closed] = orders.each_mut().map(|order| {
+                        let takes = order.takes(held, wanted);
+                        assert_eq!(order.add(held, wanted), takes);
+                        takes
+                    });
+                    assert_eq!(ranked, closed, "{topology}: {held} {wanted} beside {there:?}");
+                    refused_count += u32::from(!ranked);
+                    there.extend(ranked.then_some((held, wanted)));
+                }
+                orders.iter().for_each(|order| assert_agrees(order, &there));
+            }
+            assert!(refused_count > 20, "{topology}: {refused_count}");
+        }
+    }
+}

@@ -561,3 +561,73 @@ pub(super) fn simple_way(last: u32, came: &[u32], to: impl Fn(u32) -> u32) -> Op
     switches.dedup();
     (switches.len() == way.len()).then_some(way)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::paths::minimal::{Spread, balanced};
+    use super::super::super::solution::all_hosts;
+    use super::super::least_pressure;
+    use super::*;
+    use crate::description::Machine;
+
+    fn network(topology: &str) -> Network {
+        let text = format!(
+            "name = \"s\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 2\n"
+        );
+        Network::of(&Machine::parse("s.toml", &text).unwrap(), &[])
+    }
+
+    #[test]
+    fn trees_that_wait_in_a_cycle_are_no_start_and_leave_nothing() {
+        let network = network("kind = \"ring\"\nswitches = 6");
+        let trees = all_hosts(&network, balanced(&network, Spread::ByLoad));
+        let least = least_pressure(&network, u64::MAX);
+        assert!(Search::new(&network, &trees, least, false, 1).is_none());
+        let all = Search::new(&network, &trees, least, true, 1).unwrap();
+        assert_eq!(all.trees.len(), 6);
+        // One after the other until one closes the cycle: what it had put is taken back.
+        let mut search = Search::empty(&network, least, false, 1);
+        let turns = |search: &Search<'_>| -> Vec<u32> {
+            let arcs = 0..network.arc_count() as u32;
+            let turn = |held: u32| {
+                network.arc_range(network.arc(held as usize).to).map(move |wanted| (held, wanted as u32))
+            };
+            arcs.flat_map(turn).map(|(held, wanted)| search.order.count(held, wanted)).collect()
+        };
+        let mut refused = 0;
+        for tree in &all.trees {
+            let before = (turns(&search), search.worst());
+            if !search.put(tree) {
+                assert_eq!((turns(&search), search.worst()), before);
+                refused += 1;
+            }
+        }
+        assert!(refused > 0);
+    }
+
+    #[test]
+    fn flows_that_turn_are_those_of_all_ways() {
+        for topology in
+            ["kind = \"mesh\"\nextents = [3, 3]", "kind = \"fat-tree\"\ndown = [3, 2]\nup = [1, 2]"]
+        {
+            let network = network(topology);
+            let trees = all_hosts(&network, balanced(&network, Spread::ByLoad));
+            let search = Search::new(&network, &trees, least_pressure(&network, u64::MAX), true, 1).unwrap();
+            let mut wanted = vec![0.0; search.order.dependency_count_max()];
+            for tree in &search.trees {
+                for target in network.sources().filter(|&target| target != tree.root) {
+                    let mut arc = tree.by[target as usize];
+                    while tree.by[search.from(arc) as usize] != NONE {
+                        let before = tree.by[search.from(arc) as usize];
+                        wanted[search.order.index(before, arc)] += tree.needs[target as usize] as f64;
+                        arc = before;
+                    }
+                }
+            }
+            assert_eq!(search.turn_flows(), wanted, "{topology}");
+            assert!(wanted.iter().any(|&flows| flows > 8.0), "{topology}");
+        }
+    }
+}

@@ -160,3 +160,29 @@ fn a_ring_of_five_cannot_be_balanced_better() {
     }
     assert_eq!(best, 4);
 }
+
+#[test]
+fn without_a_bound_nothing_is_searched() {
+    let text = "name = \"b\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+                nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 5\n\
+                switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n";
+    let network = crate::vlan::Network::of(&Machine::parse("b.toml", text).unwrap(), &[]);
+    let limits = |least_pressure: f64| super::Limits {
+        trees_max: 100,
+        allows_cycles: false,
+        seed: 1,
+        is_thorough: false,
+        least_pressure,
+    };
+    let paths = || crate::vlan::paths::up_down::up_down(&network, false);
+    let start = [crate::vlan::solution::all_hosts(&network, paths())];
+    let pairs = [crate::vlan::packing::pair_ways(&network, &paths())];
+    assert!(super::balanced(&network, &start, limits(0.0)).is_none());
+    assert!(super::balanced_pairs(&network, &pairs, limits(0.0)).is_none());
+    let least = super::least_pressure(&network, u64::MAX);
+    assert!(super::balanced(&network, &start, limits(least)).is_some());
+    assert!(super::balanced_pairs(&network, &pairs, limits(least)).is_some());
+    // A start that has more trees than VLANs are taken is none.
+    let few = super::Limits { trees_max: 4, ..limits(least) };
+    assert!(super::balanced(&network, &start, few).is_none());
+}

@@ -76,3 +76,21 @@ impl Ways {
         RootedTree::from_parents(source, parents).pruned(network)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::LinkSpec;
+    use crate::topology::{Ring, Topology};
+
+    #[test]
+    fn so_many_hosts_have_trees_of_their_own_and_no_more() {
+        let link = LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+        let graph = Topology::Ring(Ring { switch_count: 4 }).build(link).unwrap();
+        let trees = |hosts: u32| by_host(&Network::new(&graph, 4, vec![hosts, 1, 1, 1], &[]));
+        let most = TREES_MAX as u32 - 3;
+        let found = trees(most).unwrap();
+        assert_eq!(found.iter().map(|tree| tree.hosts).sum::<u32>(), most + 3);
+        assert!(trees(most + 1).is_none());
+    }
+}

@@ -115,6 +115,7 @@ fn goes_up(from: u32, to: u32, extent: u32, wraps: bool, rule: WrapRule) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::description::Machine;
 
     #[test]
     fn no_transit_never_passes_through_zero() {
@@ -139,5 +140,26 @@ mod tests {
         assert_eq!(orders.len(), 6);
         assert_eq!(shortest_first(&Grid::mesh(&[4, 2, 8])), [1, 0, 2]);
         assert!(orders.contains(&vec![2, 0, 1]));
+    }
+
+    #[test]
+    fn orders_worth_trying_are_all_of_four_dimensions_or_two() {
+        let of = |count: usize| orders(&Grid::mesh(&vec![3; count]));
+        assert_eq!([1, 2, 3, 4].map(|count| of(count).len()), [1, 2, 6, 24]);
+        assert_eq!(of(5), [vec![0, 1, 2, 3, 4], vec![4, 3, 2, 1, 0]]);
+    }
+
+    #[test]
+    fn an_order_that_is_not_the_usual_one_is_in_the_settings() {
+        let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+                    nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nkind = \"mesh\"\nextents = [3, 2]\n\
+                    switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n";
+        let machine = Machine::parse("m.toml", text).unwrap();
+        let network = Network::of(&machine, &[]);
+        let grid = machine.topology.as_ref().and_then(crate::topology::Topology::grid).unwrap();
+        let settings =
+            |order: &[usize]| dimension_order(&network, &grid, order, WrapRule::Shortest).unwrap().settings;
+        assert_eq!(settings(&[1, 0]), ["routing = \"dimension-order\""]);
+        assert_eq!(settings(&[0, 1]), ["routing = \"dimension-order\"", "dimension_order = [0, 1]"]);
     }
 }

@@ -163,3 +163,69 @@ impl<'a> Talks<'a> {
         self.toll = 0.0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::least_pressure;
+    use super::*;
+    use crate::description::Machine;
+
+    fn network(topology: &str) -> Network {
+        let text = format!(
+            "name = \"n\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 2\n"
+        );
+        Network::of(&Machine::parse("n.toml", &text).unwrap(), &[])
+    }
+
+    fn limits(network: &Network) -> Limits {
+        let least_pressure = least_pressure(network, u64::MAX);
+        Limits { trees_max: 1000, allows_cycles: false, seed: 5, is_thorough: true, least_pressure }
+    }
+
+    #[test]
+    fn tolls_are_on_what_goes_against_a_mirrored_order() {
+        for topology in ["kind = \"torus\"\nextents = [3, 3]", "kind = \"ring\"\nswitches = 6"] {
+            let network = network(topology);
+            let mut talks = Talks::new(&network, limits(&network), true).unwrap();
+            let last = network.arc_count() as u32 - 1;
+            let is_mirrored = |talks: &Talks<'_>| {
+                let (order, ranks) = (&talks.loose.order, talks.loose.order.ranks());
+                (0..ranks.len()).all(|arc| ranks[arc] + ranks[order.reverse[arc] as usize] == last)
+            };
+            for round in 0..8 {
+                talks.round(round >= FREE_ROUNDS);
+                let ranks = talks.loose.order.ranks().to_vec();
+                for held in 0..network.arc_count() {
+                    for wanted in network.arc_range(network.arc(held).to) {
+                        let at = talks.loose.order.index(held as u32, wanted as u32);
+                        let is_against = round >= FREE_ROUNDS && ranks[held] >= ranks[wanted];
+                        assert_eq!(talks.loose.tolls[at] > 0.0, is_against, "{topology}");
+                    }
+                }
+                assert!(is_mirrored(&talks), "{topology}");
+            }
+            let settled = talks.settled().expect("routes, since there is an escape");
+            talks.best = Some((settled.worst(), settled));
+            let reversed = talks.loose.order.ranks().iter().map(|&rank| last - rank).collect();
+            talks.loose.order.set_ranks(reversed);
+            talks.return_to_best();
+            let (worst, best) = talks.best.as_ref().unwrap();
+            assert!((talks.loose.worst() - worst).abs() < 1e-9, "{topology}");
+            assert!(is_mirrored(&talks), "{topology}");
+            // The best routes go along the order that they are gone on from.
+            assert!(best.routes.iter().all(|route| talks.loose.is_forward(route)), "{topology}");
+            assert!(talks.toll == 0.0);
+        }
+    }
+
+    #[test]
+    fn a_network_too_large_to_negotiate_is_left_alone() {
+        let network = network("kind = \"complete\"\nswitches = 60");
+        let limits = limits(&network);
+        let talks = Talks::new(&network, limits, true).unwrap();
+        assert!(talks.loose.steps * ROUNDS_MIN > STEPS_MAX, "{}", talks.loose.steps);
+        assert!(negotiated(&network, limits).is_none());
+    }
+}

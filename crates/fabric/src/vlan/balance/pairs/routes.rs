@@ -347,3 +347,59 @@ impl<'a> Routes<'a> {
         PairWays { ways, keys }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::LinkSpec;
+    use crate::topology::{Explicit, Topology};
+
+    /// A ring of three switches, a, b and c, joined by p with another ring, q, r and s.
+    fn two_rings() -> Network {
+        let switches = ["a", "b", "c", "p", "q", "r", "s"].map(String::from).to_vec();
+        let links =
+            vec![(0, 1, 1), (1, 2, 1), (2, 0, 1), (0, 3, 1), (3, 4, 1), (4, 5, 1), (5, 6, 1), (6, 4, 1)];
+        let link = LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+        let graph = Topology::Explicit(Explicit { switches, links }).build(link).unwrap();
+        Network::new(&graph, graph.link_count(), vec![1; 7], &[])
+    }
+
+    fn limits() -> Limits {
+        Limits { trees_max: 100, allows_cycles: false, seed: 1, is_thorough: true, least_pressure: 1.0 }
+    }
+
+    #[test]
+    fn a_turn_whose_mirror_image_closes_a_cycle_leaves_nothing() {
+        let network = two_rings();
+        let arc = |from: u32, to: u32| {
+            network.arc_range(from).find(|&place| network.arc(place).to == to).unwrap() as u32
+        };
+        let mut routes = Routes::empty(&network, limits(), false);
+        // Round each ring and back over the link one came by.
+        for way in [[3, 0, 1, 2, 0, 3], [3, 4, 5, 6, 4, 3]] {
+            let arcs: Vec<u32> = way.windows(2).map(|two| arc(two[0], two[1])).collect();
+            assert!(arcs.windows(2).all(|two| routes.depend(two[0], two[1])), "{way:?}");
+        }
+        let [held, wanted] = [arc(4, 3), arc(3, 0)];
+        assert!(!routes.depend(held, wanted));
+        assert!(!routes.order.has(held, wanted));
+        assert!(routes.order.takes(held, wanted), "alone it closes none");
+    }
+
+    #[test]
+    fn flows_that_turn_are_those_of_both_directions() {
+        let network = two_rings();
+        let mut routes = Routes::empty(&network, limits(), true);
+        assert!(routes.fill());
+        let mut wanted = vec![0.0; routes.order.dependency_count_max()];
+        for route in &routes.routes {
+            let back: Vec<u32> = route.way.iter().rev().map(|&arc| routes.reverse(arc)).collect();
+            for way in [&route.way, &back] {
+                // One host at either end: a flow each way.
+                way.windows(2).for_each(|two| wanted[routes.order.index(two[0], two[1])] += 2.0);
+            }
+        }
+        assert_eq!(routes.turn_flows(), wanted);
+        assert!(routes.routes.iter().any(|route| route.way.len() > 3));
+    }
+}

@@ -1,0 +1,90 @@
+//! Repairs that change more and more: never busier, never able to deadlock, and hosts stay as they are while
+//! they are not asked for.
+
+use crate::description::Machine;
+use crate::host::interfaces;
+use crate::plan::{Attachment, Plan};
+use crate::watch::ordered_repair;
+use ayatori_random::Random;
+
+use super::*;
+
+/// A random connected graph of few switches with three hosts each.
+fn graph(seed: u64, options: &str) -> Machine {
+    let mut random = Random::new(seed);
+    let count = 4 + random.index(4);
+    let mut text = String::from(
+        "name = \"m\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
+         nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\n\
+         per_switch = 3\n",
+    );
+    (0..count).for_each(|switch| text += &format!("[[switch]]\nname = \"s{switch}\"\n"));
+    let mut next = vec![10; count];
+    let mut cable = |a: usize, b: usize| {
+        let [a, b] = [a, b].map(|end| {
+            next[end] += 1;
+            format!("s{end}:{}", next[end])
+        });
+        text += &format!("[[cable]]\nfrom = \"{a}\"\nto = \"{b}\"\n");
+    };
+    (1..count).for_each(|switch| cable(switch, random.index(switch)));
+    for _ in 0..2 + random.index(count) {
+        let (a, b) = (random.index(count), random.index(count));
+        if a != b {
+            cable(a, b);
+        }
+    }
+    Machine::parse("m.toml", &(text + &format!("[plan]\n{options}\n"))).unwrap()
+}
+
+/// By host interface that is reached still: the switch and VLAN.
+fn senders(plan: &Plan, network: &Network) -> Vec<(crate::graph::SwitchId, Option<usize>)> {
+    let is_left = |own: &&Attachment| network.weight(own.switch.0) > 0;
+    plan.attachments().filter(is_left).map(|own| (own.switch, plan.choice.vlan_index(own, own))).collect()
+}
+
+#[test]
+fn a_repair_that_may_change_more_is_never_busier() {
+    let (mut wider, mut widest, mut more_vlans, mut moved, mut chosen) = (0, 0, 0, 0, 0);
+    for (seed, options) in (0..24).flat_map(|seed| [(seed, ""), (seed, "pause = false")]) {
+        let machine = graph(seed, options);
+        let whole = plan(&machine).unwrap();
+        let in_use = InUse::of(&whole).unwrap();
+        for failure in single_failures(&machine) {
+            let about = format!("seed {seed} {options} without {failure:?}");
+            let network = Network::of(&machine, &[failure]);
+            let reaches = [Reach::Joints, Reach::Trees, Reach::Vlans];
+            let plans = reaches.map(|reach| repaired_from(&machine, &in_use, &[failure], reach).unwrap());
+            for plan in &plans {
+                assert_eq!(plan.check_invariants(), Vec::<String>::new(), "{about}");
+                let bad =
+                    plan.verdicts.checks.iter().filter(|check| check.status == crate::plan::Status::Fails);
+                assert_eq!(bad.count(), 0, "{about}: {:?}", plan.verdicts.checks);
+                assert!(plan.verdicts.deadlock.is_free() || !machine.options.pause, "{about}");
+                assert!(senders(plan, &network).iter().all(|(_, vlan)| vlan.is_some()), "{about}");
+            }
+            let [joints, trees, vlans] = &plans;
+            let load = |plan: &Plan| plan.figures.link_load_max;
+            assert!(load(trees) <= load(joints), "{about}: {} of {}", load(trees), load(joints));
+            assert!(load(vlans) <= load(trees), "{about}: {} of {}", load(vlans), load(trees));
+            let scripts =
+                |plan: &Plan| plan.hosts.iter().map(|host| interfaces(plan, host).text).collect::<Vec<_>>();
+            assert_eq!(scripts(joints), scripts(&whole), "{about}");
+            assert_eq!(scripts(trees), scripts(&whole), "{about}");
+            // No further than it takes.
+            let is_near = |plan: &Plan| plan.figures.load_over_least() <= REPAIR_OVER_LEAST_MAX;
+            if is_near(joints) && joints.is_repaired {
+                assert_eq!(format!("{:?}", trees.vlans), format!("{:?}", joints.vlans), "{about}");
+            }
+            wider += u32::from(load(trees) < load(joints));
+            widest += u32::from(load(vlans) < load(trees));
+            more_vlans += u32::from(vlans.vlans.len() > trees.vlans.len());
+            moved += u32::from(senders(trees, &network) != senders(joints, &network));
+            let ordered = ordered_repair(&machine, &whole, &in_use, &[failure]).unwrap().plan;
+            chosen += u32::from(load(&ordered) < load(joints));
+            assert!(load(&ordered) <= load(joints), "{about}");
+        }
+    }
+    println!("{wider} wider, {widest} widest, {more_vlans} with more VLANs, {moved} moved, {chosen} chosen");
+    assert!(wider > 0 && widest > 0 && more_vlans > 0 && moved > 0 && chosen > 0);
+}
