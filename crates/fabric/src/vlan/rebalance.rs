@@ -244,3 +244,106 @@ fn plus(users: &[User], user: User, hosts: u32) -> Vec<User> {
     }
     users
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::planner::chosen;
+    use super::*;
+    use crate::description::Machine;
+
+    fn start(topology: &str, options: &str) -> (Network, Judged) {
+        let text = format!(
+            "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 3\n[plan]\n{options}\n"
+        );
+        let machine = Machine::parse("m.toml", &text).unwrap();
+        let network = Network::of(&machine, &[]);
+        let best = chosen(&machine, &network, false).best;
+        (network, best)
+    }
+
+    /// Hosts of each switch on all VLANs together.
+    fn hosts(network: &Network, search: &Search<'_>) -> Vec<u32> {
+        let users = search.vlans.iter().flat_map(|vlan| &vlan.users);
+        let of =
+            |switch: u32| users.clone().filter(|user| user.switch == switch).map(|user| user.hosts).sum();
+        (0..network.switch_count() as u32).map(of).collect()
+    }
+
+    #[test]
+    fn every_step_helps_and_loses_no_host() {
+        let (mut moved_count, mut split_count, mut relinked_count) = (0, 0, 0);
+        for topology in [
+            "kind = \"complete\"\nswitches = 5",
+            "kind = \"torus\"\nextents = [3, 3]",
+            "kind = \"hypercube\"\ndimensions = 3",
+            "kind = \"ring\"\nswitches = 6",
+        ] {
+            // All on one tree: there is much to do.
+            let (network, one) = start(topology, "routing = \"spanning-tree\"");
+            for (vlans_max, allows_cycles) in [(1, false), (3, false), (8, false), (5, true)] {
+                let about = format!("{topology}, {vlans_max}");
+                let mut search = Search::new(&network, &one.solution, Room { vlans_max, allows_cycles });
+                let all = hosts(&network, &search);
+                assert!(all.iter().all(|&hosts| hosts == 3), "{about}");
+                loop {
+                    let (flows, trees) = (
+                        search.flows.clone(),
+                        search.vlans.iter().map(|vlan| vlan.tree.clone()).collect::<Vec<_>>(),
+                    );
+                    let ceiling = Ceiling::of(&network, &flows);
+                    let has_moved = search.step();
+                    assert_eq!(has_moved, search.flows != flows, "{about}");
+                    assert_eq!(hosts(&network, &search), all, "{about}");
+                    let shares = search.vlans.iter().map(|vlan| &vlan.share.loads.flows);
+                    let sum = |channel: usize| shares.clone().map(|flows| flows[channel]).sum::<u64>();
+                    assert!((0..flows.len()).all(|channel| sum(channel) == search.flows[channel]), "{about}");
+                    assert!(search.vlans.len() <= vlans_max, "{about}");
+                    if !has_moved {
+                        break;
+                    }
+                    // One step is one change, after which fewer channels are as busy.
+                    let reached = ceiling.reached(&search.flows);
+                    assert!(reached.is_some_and(|count| count < ceiling.count), "{about}");
+                    let now: Vec<&Vec<u32>> = search.vlans.iter().map(|vlan| &vlan.tree).collect();
+                    let changed = trees.iter().zip(&now).filter(|(before, now)| before != *now).count();
+                    let added = now.len() - trees.len();
+                    assert!(changed + added <= 1, "{about}: {changed} and {added}");
+                    (relinked_count, split_count) = (relinked_count + changed, split_count + added);
+                    moved_count += usize::from(changed + added == 0);
+                }
+                let solution = search.solution(one.solution.clone());
+                let after = evaluate(&network, &solution);
+                assert!(after.is_free || allows_cycles, "{about}");
+                assert_eq!(after.routed_flows, network.shortest().flow_count, "{about}");
+            }
+        }
+        assert!(
+            moved_count > 0 && split_count > 0 && relinked_count > 0,
+            "{moved_count} {split_count} {relinked_count}"
+        );
+    }
+
+    #[test]
+    fn routes_that_can_deadlock_are_changed_only_without_pause() {
+        let (network, unsafe_ones) = start("kind = \"ring\"\nswitches = 6", "routing = \"dimension-order\"");
+        assert!(!unsafe_ones.evaluation.is_free);
+        let trees = |judged: &Judged| judged.solution.trees.clone();
+        for allows_cycles in [false, true] {
+            let room = Room { vlans_max: 9, allows_cycles };
+            let same = rebalanced(&network, unsafe_ones.clone(), room, |_| true);
+            assert_eq!(trees(&same), trees(&unsafe_ones));
+            let after = rebalanced(&network, unsafe_ones.clone(), room, |_| false);
+            assert!(allows_cycles || trees(&after) == trees(&unsafe_ones));
+            assert!(after.evaluation.pressure(&network) <= unsafe_ones.evaluation.pressure(&network));
+        }
+        // All on one tree of a ring, without a VLAN more: another link is given up.
+        let (network, one) = start("kind = \"complete\"\nswitches = 5", "routing = \"spanning-tree\"");
+        for allows_cycles in [false, true] {
+            let room = Room { vlans_max: 5, allows_cycles };
+            let after = rebalanced(&network, one.clone(), room, |_| false);
+            assert!(after.evaluation.pressure(&network) < one.evaluation.pressure(&network));
+        }
+    }
+}

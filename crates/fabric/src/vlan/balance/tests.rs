@@ -186,3 +186,21 @@ fn without_a_bound_nothing_is_searched() {
     let few = super::Limits { trees_max: 4, ..limits(least) };
     assert!(super::balanced(&network, &start, few).is_none());
 }
+
+#[test]
+fn without_pause_routes_may_wait_in_a_cycle_and_are_less_busy() {
+    let mut waiting_count = 0;
+    for topology in ["kind = \"ring\"\nswitches = 5", "kind = \"torus\"\nextents = [5, 3]"] {
+        for tagging in ["", "tagging = \"host\"\n"] {
+            let [with, without] =
+                ["true", "false"].map(|pause| planned(topology, 2, &format!("{tagging}pause = {pause}")));
+            assert!(with.verdicts.deadlock.is_free());
+            assert!(ratio(&without) <= ratio(&with), "{topology} {tagging}: {}", ratio(&without));
+            waiting_count += u32::from(!without.verdicts.deadlock.is_free());
+            if topology.contains("ring") {
+                assert!(ratio(&without) < 1.0 + 1e-9 && ratio(&with) > 1.3, "{}", ratio(&without));
+            }
+        }
+    }
+    assert!(waiting_count > 0);
+}
