@@ -43,9 +43,14 @@ impl ShmConfig {
     pub fn new(local_rank: u32, processes: Vec<ProcessId>) -> Self {
         let own = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let cpus_count = own.max(sys::parent_cpus_count().unwrap_or(1));
-        let kernel_copy = std::env::var_os("AYATORI_SHM_CMA").is_none_or(|value| value != "0");
+        let kernel_copy = may_copy(std::env::var_os("AYATORI_SHM_CMA").as_deref());
         Self { local_rank, processes, first: ProcessId(0), cpus_count, kernel_copy, ring: None }
     }
+}
+
+/// Whether the kernel may copy, as `AYATORI_SHM_CMA` says.
+fn may_copy(said: Option<&std::ffi::OsStr>) -> bool {
+    said.is_none_or(|value| value != "0")
 }
 
 /// Not a local rank.

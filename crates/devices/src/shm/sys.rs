@@ -670,4 +670,13 @@ mod tests {
             });
         });
     }
+
+    #[test]
+    fn a_process_is_fenced_where_the_kernel_says_that_it_can() {
+        // SAFETY: integers only.
+        let commands = unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) };
+        let can = commands > 0 && commands & i64::from(MEMBARRIER_REGISTER_PRIVATE_EXPEDITED) != 0;
+        assert_eq!(membarrier_private_register(), can);
+        membarrier_private();
+    }
 }

@@ -98,6 +98,12 @@ impl Shared {
         signal(&self.orders_event);
     }
 
+    /// Orders that the acceptor has not taken.
+    #[cfg(test)]
+    pub(super) fn told_orders(&self) -> MutexGuard<'_, VecDeque<Order>> {
+        lock(&self.orders)
+    }
+
     /// Whether [`take_news`](Self::take_news) would give something.
     #[inline]
     pub(super) fn has_news(&self) -> bool {

@@ -559,4 +559,54 @@ mod tests {
             assert!(PortName::parse(&bad).is_none(), "{bad}");
         }
     }
+
+    #[test]
+    fn so_many_callers_may_be_unproved_and_no_more() {
+        let timing = Timing { pending_max: 2, handshake: HANG_LIMIT, ..Timing::default() };
+        let mut port = Port::open(&Settings { timing, ..settings() }).unwrap();
+        let address = port.name().addresses[0];
+        let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(address).unwrap()).collect();
+        await_some(|| {
+            assert!(port.accept().is_none());
+            (port.callers.len() >= 2).then_some(())
+        });
+        assert!(port.accept().is_none());
+        assert_eq!(port.callers.len(), 2);
+        drop(silent);
+    }
+
+    #[test]
+    fn a_call_that_has_not_arrived_is_no_stream() {
+        // A queue for one caller, and that one is there: what comes later waits on its way.
+        let listener = stream_socket(AddressFamily::INET).unwrap();
+        rustix::net::bind(&listener, &scoped("127.0.0.1".parse().unwrap(), 0, 0)).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
+        let name = PortName { key: Key::new([1; 32]), addresses: vec![address] };
+        let call = |connect: std::time::Duration| {
+            let timing = Timing { connect, ..Timing::default() };
+            Call::new(name.clone(), &Settings { timing, ..settings() })
+        };
+        let mut early: Vec<Call> = (0..8).map(|_| call(HANG_LIMIT)).collect();
+        let is_waiting = |call: &Call| {
+            call.current.as_ref().is_some_and(|attempt| matches!(attempt.stage, Stage::Connecting))
+        };
+        await_some(|| {
+            early.iter_mut().for_each(|call| assert!(matches!(call.poll(), Ok(None))));
+            early.iter().any(|call| !is_waiting(call)).then_some(())
+        });
+        assert!(early.iter().any(is_waiting));
+        // And past its time it is given up.
+        assert!(call(std::time::Duration::ZERO).poll().is_err());
+    }
+
+    #[test]
+    fn a_stream_over_a_socket_that_blocks_does_not_wait() {
+        use rustix::net::{SocketType, socketpair};
+        let (a, _b) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let mut stream = Stream::over(a);
+        assert!(stream.receive().unwrap().is_empty());
+        assert!(!stream.send(&vec![7; 8 << 20]).unwrap());
+    }
 }

@@ -139,15 +139,35 @@ fn set_option<T>(
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Not in libc for every target: Linux 5.1.
+const SO_BINDTOIFINDEX: libc::c_int = 62;
+
 /// Binds the socket to an interface, so that its packets leave there independent of the routes.
 ///
 /// # Errors
 /// An old kernel without the privilege.
 pub(super) fn bind_to_interface(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
-    /// Not in libc for every target: `SO_BINDTOIFINDEX`, Linux 5.1.
-    const SO_BINDTOIFINDEX: libc::c_int = 62;
     let index = libc::c_int::try_from(index).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     set_option(socket, libc::SOL_SOCKET, SO_BINDTOIFINDEX, &index)
+}
+
+/// The index of the interface that the socket is bound to; 0: to none.
+#[cfg(test)]
+pub(super) fn bound_interface(socket: BorrowedFd<'_>) -> u32 {
+    let mut index: libc::c_int = 0;
+    let mut length = size_of_val(&index) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `index`.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_BINDTOIFINDEX,
+            (&raw mut index).cast(),
+            &raw mut length,
+        )
+    };
+    assert_eq!(answer, 0, "the kernel says it");
+    index as u32
 }
 
 /// Sets the bytes that the socket takes beyond those in flight.
@@ -225,4 +245,43 @@ pub(crate) fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: `before` was written above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_listed_as_the_system_shows_them() {
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { ip_address(std::ptr::null()) }, None);
+        let all = entries().unwrap();
+        let loopback = (IpAddr::from(Ipv4Addr::LOCALHOST), 8);
+        assert!(all.iter().any(|one| one.is_loopback && one.address == Some(loopback)));
+        for one in &all {
+            // Labelled addresses (`eth0:vip`) have no folder.
+            let flags = std::fs::read_to_string(format!("/sys/class/net/{}/flags", one.name));
+            let Ok(flags) = flags.as_deref().map(|text| text.trim().trim_start_matches("0x")) else {
+                continue;
+            };
+            let flags = i32::from_str_radix(flags, 16).unwrap();
+            assert_eq!(one.is_loopback, flags & libc::IFF_LOOPBACK != 0, "{}", one.name);
+            assert_eq!(one.is_up, flags & libc::IFF_UP != 0, "{}", one.name);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_started_so_takes_no_signal() {
+        let is_blocked = || {
+            // SAFETY: a signal set is plain memory, which pthread_sigmask writes.
+            unsafe {
+                let mut mask: libc::sigset_t = std::mem::zeroed();
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut mask);
+                libc::sigismember(&raw const mask, libc::SIGUSR1) == 1
+            }
+        };
+        assert!(!is_blocked());
+        assert!(without_signals(|| std::thread::spawn(is_blocked).join().unwrap()));
+        assert!(!is_blocked(), "it is as before");
+    }
 }

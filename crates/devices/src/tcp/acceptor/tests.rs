@@ -216,3 +216,53 @@ fn a_dial_that_fails_at_any_step_is_made_again() {
         pass_time(&mut acceptor);
     }
 }
+
+#[test]
+fn a_listener_that_fails_is_left_alone_for_a_while() {
+    let (mut acceptor, _) = acceptor();
+    // Not one that listens: no caller can be had from it, whatever the reason.
+    acceptor.setup.listeners[0].1 = stream_socket(AddressFamily::INET).expect("a socket");
+    acceptor.accept(0);
+    assert!(acceptor.closed_until.is_some() && acceptor.pending.is_empty());
+}
+
+#[test]
+fn a_caller_that_cannot_be_watched_is_shown_out() {
+    let (mut acceptor, address) = acceptor();
+    let mut caller = TcpStream::connect(address).expect("connected");
+    while !has_events(&acceptor) {
+        std::thread::yield_now();
+    }
+    // As where the user's limit of watched descriptors is reached.
+    acceptor.epoll = std::fs::File::open("/dev/null").expect("a file").into();
+    while acceptor.closed_until.is_none() {
+        acceptor.accept(0);
+    }
+    assert!(acceptor.pending.is_empty());
+    caller.set_read_timeout(Some(HANG_LIMIT)).expect("a limit");
+    assert_eq!(caller.read(&mut [0; 8]).ok(), Some(0));
+    assert!(acceptor.connections.poll_timeout().is_none(), "nothing of it is waited for");
+}
+
+#[test]
+fn a_socket_of_ipv6_leaves_the_ports_of_ipv4_alone() {
+    let socket = stream_socket(AddressFamily::INET6).expect("a socket");
+    assert_eq!(sockopt::ipv6_v6only(&socket), Ok(true));
+}
+
+#[test]
+fn an_address_of_this_host_is_reached_over_its_loopback() {
+    let (mut acceptor, _) = acceptor();
+    let lo = &mut acceptor.setup.interfaces[0];
+    // As another interface: its packets would leave there.
+    (lo.is_loopback, lo.index) =
+        (false, sys::entries().unwrap().iter().find(|one| one.is_loopback).unwrap().index);
+    let (from, index) = (lo.addresses[0], lo.index);
+    let bound = |acceptor: &Acceptor, to: &str| {
+        let candidate = Candidate { partner: 0, from, to: to.parse().unwrap() };
+        let socket = acceptor.connect(0, &candidate).expect("it is on its way");
+        sys::bound_interface(socket.as_fd())
+    };
+    assert_eq!(bound(&acceptor, "127.0.0.1:9"), 0, "the routes decide");
+    assert_eq!(bound(&acceptor, "127.9.9.9:9"), index);
+}

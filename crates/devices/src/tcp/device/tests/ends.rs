@@ -1,0 +1,123 @@
+//! Connections that end, or are not looked at, and what is known of them then.
+
+use super::*;
+use crate::tcp::frame::{Head, Kind, Sums, sum};
+
+/// Two with connections on all of so many rails.
+fn connected(rails: u8) -> (Tcp, Tcp) {
+    let (mut a, mut b, _) = pair(rails);
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    let count = usize::from(rails);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == count));
+    (a, b)
+}
+
+/// Ends the acceptor's thread: what it would be told stays where it can be looked at.
+fn without_acceptor(device: &mut Tcp) {
+    device.shared.order(Order::Stop);
+    device.acceptor.take().expect("a thread").join().expect("it ends");
+}
+
+#[test]
+fn a_connection_that_ends_is_neither_read_nor_read_alone() {
+    let (mut a, _b) = connected(1);
+    a.expect(Some(ProcessId(1)));
+    (a.current, a.solo) = (0, 0);
+    a.drop_connection(0);
+    assert_eq!((a.current, a.solo), (NONE, NONE));
+    // It can sleep: nothing is left to be done.
+    while a.arm() == Armed::NotYet {
+        while a.poll().is_some() {}
+    }
+}
+
+#[test]
+fn who_goes_to_sleep_keeps_back_no_tail() {
+    let (mut a, mut b) = connected(1);
+    let payload = vec![7; 100_000];
+    a.send(Rail(1), ProcessId(1), b"long", [Piece::Bytes(&payload), Piece::EMPTY]).expect("sent");
+    assert!(a.keeps_tails, "the next packet may take it along");
+    a.arm();
+    assert!(!a.keeps_tails);
+    let received = loop {
+        match b.poll() {
+            Some(Event::Packet(incoming)) => break b.packet(&incoming).header.len(),
+            // The rest of it is to come.
+            _ => std::thread::yield_now(),
+        }
+    };
+    assert_eq!(received, 100_004);
+}
+
+#[test]
+fn the_acceptor_hears_of_what_ends_here() {
+    let (mut a, mut b) = connected(1);
+    without_acceptor(&mut a);
+    let told = |a: &Tcp| a.shared.told_orders().iter().map(|order| format!("{order:?}")).collect::<Vec<_>>();
+    assert_eq!(told(&a), Vec::<String>::new());
+    b.connections.iter_mut().flatten().for_each(Connection::say_goodbye);
+    while !a.peer(ProcessId(1)).is_some_and(|peer| peer.is_leaving) {
+        assert_eq!(a.poll(), None);
+    }
+    assert_eq!(told(&a), [format!("{:?}", Order::Left(ProcessId(1)))]);
+    // A connection that came up meanwhile is not kept, and its other end is to know.
+    let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    a.on_up(ProcessId(1), Rail(1), 4, socket.into());
+    assert_eq!(told(&a).last(), Some(&format!("{:?}", Order::Broke(ProcessId(1), Rail(1), 4))));
+}
+
+#[test]
+fn a_connection_that_cannot_be_watched_ends() {
+    let (mut a, _b) = connected(1);
+    without_acceptor(&mut a);
+    a.watch(0, false);
+    // As where the user's limit of watched descriptors is reached.
+    a.epoll = std::fs::File::open("/dev/null").expect("a file").into();
+    a.watch(0, true);
+    assert!(a.connections[0].is_none());
+    assert_eq!(a.events, [Event::RailDown(Rail(1), ProcessId(1))]);
+    assert_eq!(a.shared.told_orders().len(), 1);
+}
+
+#[test]
+fn while_one_connection_is_read_alone_others_are_read_too() {
+    let (mut a, mut b) = connected(2);
+    a.expect(Some(ProcessId(1)));
+    for round in 0..5 * STREAK {
+        hand_over(&mut a, &mut b, &round.to_le_bytes());
+    }
+    assert!(a.solo != NONE, "nothing else has come for long");
+    b.send(Rail(2), ProcessId(0), b"other", NO_PAYLOAD).expect("there is room");
+    let mut seen = Seen::default();
+    run(&mut a, &mut b, &mut seen, |_, _, seen| !seen.packets[0].is_empty());
+    assert_eq!(seen.packets[0], [b"other"]);
+}
+
+#[test]
+fn packets_that_came_damaged_are_counted_over_all_connections() {
+    let (mut a, mut b) = connected(1);
+    b.damaged_before_count = 3;
+    let sums = Some(Sums { header: sum(b""), payload: Some(sum(b"right")) });
+    let head = Head { kind: Kind::Packet, body_bytes: 5, header_bytes: 0, sums }.emit();
+    let bytes = [&head[..], b"wrong"].concat();
+    let sent = rustix::net::send(socket_to(&mut a, 1), &bytes, rustix::net::SendFlags::empty());
+    assert_eq!(sent, Ok(bytes.len()));
+    run(&mut a, &mut b, &mut Seen::default(), |_, b, _| b.damaged_count() != 3);
+    assert_eq!(b.damaged_count(), 4);
+    b.drop_connection(0);
+    assert_eq!(b.damaged_count(), 4);
+}
+
+/// The kernel's word of the end may have been taken before, with what had been received.
+#[test]
+fn a_connection_that_does_not_send_any_more_is_read_to_its_end() {
+    let (mut a, _b) = connected(1);
+    let (socket, other) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    socket.set_nonblocking(true).expect("set");
+    a.connections[0].as_mut().expect("it is up").socket = socket.into();
+    drop(other);
+    assert_eq!(a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD), Err(Full));
+    assert_eq!(a.ready, [0]);
+    assert_eq!(a.poll(), Some(Event::RailDown(Rail(1), ProcessId(1))));
+}
