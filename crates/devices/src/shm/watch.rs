@@ -304,6 +304,7 @@ mod tests {
         ranks[0].call_words().leave();
         assert_eq!(observer.look()[0].unchanged_ms, None, "a function less is a change");
         assert_eq!(ms_of(Timespec { tv_sec: 5, tv_nsec: 7_999_999 }), 5_007);
+        assert_eq!(ms_of(Timespec { tv_sec: 5, tv_nsec: 8_000_000 }), 5_008);
     }
 
     #[test]

@@ -577,7 +577,7 @@ impl Acceptor {
             self.act();
             if epoll::add(&self.epoll, &socket, Token::Pending(id.0).encode(), epoll::EventFlags::IN).is_err()
             {
-                self.connections.on_closed(id);
+                // With all others that have proved nothing, `id` is closed, too.
                 return self.close_for_a_while();
             }
             self.pending.insert(id, Pending { socket, interface, asked: None, inbox: Inbox::EMPTY });

@@ -392,6 +392,20 @@ fn the_end_of_a_process_is_noticed_once() {
 }
 
 #[test]
+fn the_end_of_the_first_rank_is_noticed_too() {
+    use std::process::{Command, Stdio};
+    let mut world = world(2, |_| {});
+    let mut first = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
+    world[1].segment.controls()[0].pid.store(first.id(), Ordering::Relaxed);
+    world[1].watch_peers();
+    assert_eq!(world[1].poll(), None);
+    drop(first.stdin.take());
+    first.wait().expect("it ends");
+    world[1].watch_peers();
+    assert_eq!(world[1].poll(), Some(Event::PeerGone(ProcessId(10))));
+}
+
+#[test]
 fn the_clock_counts_picoseconds_since_it_began() {
     assert_eq!(clock_at(Duration::new(5, 7)).0, 5_000_000_007_000);
     assert!(world(1, |_| {})[0].time().is_some());

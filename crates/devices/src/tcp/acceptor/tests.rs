@@ -266,3 +266,65 @@ fn an_address_of_this_host_is_reached_over_its_loopback() {
     assert_eq!(bound(&acceptor, "127.0.0.1:9"), 0, "the routes decide");
     assert_eq!(bound(&acceptor, "127.9.9.9:9"), index);
 }
+
+#[test]
+fn a_process_that_was_up_is_gone_after_two_refusals() {
+    let (mut acceptor, far) = dialling();
+    let (mut stream, hello) = answered(&mut acceptor, &far);
+    let said = Hello::parse(&hello).expect("a hello");
+    let key = Key::new(KEY);
+    let challenge = handshake::challenge(&key, &hello, [7; 16]);
+    stream.write_all(&challenge).expect("sent");
+    let _: [u8; PROOF_BYTES] = read(&mut acceptor, &mut stream);
+    let welcome = ayatori_core::connect::Verdict::Welcome;
+    let verdict = handshake::emit_verdict(&key, welcome, said.epoch, &hello, &challenge);
+    stream.write_all(&verdict).expect("sent");
+    let news = until(&mut acceptor, |acceptor| acceptor.shared.take_news().pop_front());
+    assert!(matches!(news, News::Up { .. }), "{news:?}");
+    acceptor.shared.order(Order::Broke(ProcessId(1), Rail(1), said.epoch));
+    turn(&mut acceptor);
+    let is_gone = |acceptor: &Acceptor| {
+        acceptor.shared.take_news().iter().any(|news| matches!(news, News::Gone(ProcessId(1))))
+    };
+    // One that ends before anybody answers says nothing: neither that it is gone nor that it is there.
+    for refuses in [true, false, true] {
+        assert!(!is_gone(&acceptor));
+        pass_time(&mut acceptor);
+        let (mut stream, _) = answered(&mut acceptor, &far);
+        let dial = *acceptor.dials.keys().next().expect("it has come");
+        if refuses {
+            stream.write_all(&handshake::NOT_HERE).expect("sent");
+        }
+        drop(stream);
+        until(&mut acceptor, |acceptor| (!acceptor.dials.contains_key(&dial)).then_some(()));
+    }
+    acceptor.act();
+    assert!(is_gone(&acceptor));
+}
+
+#[test]
+fn an_address_that_cannot_be_dialled_is_tried_again_soon() {
+    let lo = interface("lo", 1, &["127.255.255.255/8"]);
+    // No connection can be made to the address of all.
+    let endpoints = vec![Endpoint::new(&lo, vec![(lo.addresses[0], 9)])];
+    let (mut acceptor, _) = acceptor_with(Some(Card { node: 1, cpus_count: 1, endpoints }));
+    acceptor.shared.order(Order::Want(ProcessId(1)));
+    turn(&mut acceptor);
+    pass_time(&mut acceptor);
+    acceptor.act();
+    assert!(acceptor.dials.is_empty());
+    assert!(
+        acceptor.next_timeout().is_some_and(|left| left < HANG_LIMIT / 2),
+        "it does not wait for an answer"
+    );
+}
+
+#[test]
+fn callers_that_were_shown_out_are_waited_for_no_more() {
+    let (mut acceptor, address) = acceptor();
+    let mut caller = TcpStream::connect(address).expect("connected");
+    caller.write_all(&[9; HELLO_BYTES]).expect("sent");
+    caller.set_nonblocking(true).expect("asked again and again");
+    until(&mut acceptor, |_| matches!(caller.read(&mut [0; 8]), Ok(0)).then_some(()));
+    assert!(acceptor.pending.is_empty() && acceptor.connections.poll_timeout().is_none());
+}

@@ -92,6 +92,33 @@ fn while_one_connection_is_read_alone_others_are_read_too() {
     let mut seen = Seen::default();
     run(&mut a, &mut b, &mut seen, |_, _, seen| !seen.packets[0].is_empty());
     assert_eq!(seen.packets[0], [b"other"]);
+    // That one is read alone then, and the first is watched again.
+    for _ in 0..5 * STREAK {
+        b.send(Rail(2), ProcessId(0), b"other", NO_PAYLOAD).expect("there is room");
+        let mut seen = Seen::default();
+        run(&mut a, &mut b, &mut seen, |_, _, seen| !seen.packets[0].is_empty());
+    }
+    hand_over(&mut a, &mut b, b"first");
+}
+
+#[test]
+fn silence_is_counted_only_while_something_is_unacknowledged() {
+    let (mut a, mut b) = connected(1);
+    hand_over(&mut a, &mut b, b"x");
+    let far_end = |a: &mut Tcp| sys::far_end(socket_to(a, 1).as_fd()).expect("it is said");
+    // The kernel has not heard of the far end for a while, and has no reason to.
+    while far_end(&mut a).silent_ms < 5 || far_end(&mut a).unacknowledged_count > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(a.heard(Rail(1), ProcessId(1)), Some(CoreDuration::from_ms(0)));
+}
+
+#[test]
+fn a_paced_connection_is_never_silent_for_ever() {
+    let (mut a, _b) = connected(1);
+    a.rails[0].bandwidth_bytes_per_s = 1_000;
+    a.set_gap(Rail(1), ProcessId(1), Gap { milli_packets: u32::MAX });
+    assert_eq!(a.peer(ProcessId(1)).map(|peer| peer.paces.clone()), Some(vec![1]));
 }
 
 #[test]
