@@ -355,6 +355,8 @@ mod tests {
         assert_eq!(times_s(Some(150)), [134, 15, 1]);
         assert_eq!(times_s(Some(5)), [3, 1, 1]);
         assert_eq!(times_s(None), [86_400 - 601, 600, 1]);
+        // Less than there can be: not at once, again and again.
+        assert_eq!(times_s(Some(2)), [1, 1, 1]);
     }
 
     /// Programs that the script asks for, and nothing else of this machine's network.

@@ -301,6 +301,9 @@ mod tests {
                     assert!((0..flows.len()).all(|channel| sum(channel) == search.flows[channel]), "{about}");
                     assert!(search.vlans.len() <= vlans_max, "{about}");
                     if !has_moved {
+                        // Without more work allowed it is not said that anything has moved either.
+                        search.work = WORK_MAX + 1;
+                        assert!(!search.step(), "{about}");
                         break;
                     }
                     // One step is one change, after which fewer channels are as busy.
@@ -338,7 +341,11 @@ mod tests {
             assert!(allows_cycles || trees(&after) == trees(&unsafe_ones));
             assert!(after.evaluation.pressure(&network) <= unsafe_ones.evaluation.pressure(&network));
         }
-        // All on one tree of a ring, without a VLAN more: another link is given up.
+        // Routes of hosts that tag stay.
+        let (network, by_pair) = start("kind = \"ring\"\nswitches = 6", "tagging = \"host\"");
+        let room = Room { vlans_max: 9, allows_cycles: true };
+        let same = rebalanced(&network, by_pair.clone(), room, |_| false);
+        assert!(matches!(same.solution.choice, Choice::ByPair(_)) && trees(&same) == trees(&by_pair));
         let (network, one) = start("kind = \"complete\"\nswitches = 5", "routing = \"spanning-tree\"");
         for allows_cycles in [false, true] {
             let room = Room { vlans_max: 5, allows_cycles };

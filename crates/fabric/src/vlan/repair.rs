@@ -222,6 +222,19 @@ mod tests {
         assert_eq!(exchange(&network, &part, link(0, 1), link(2, 3)), None);
     }
 
+    /// Where a switch has no hosts, a tree without it joins all sources still.
+    #[test]
+    fn a_link_that_closes_a_cycle_takes_no_place() {
+        let link = crate::graph::LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+        let switches = ["a", "b", "c", "d"].map(String::from).to_vec();
+        let links = vec![(0, 1, 1), (1, 2, 1), (0, 2, 1), (2, 3, 1)];
+        let topology = crate::topology::Topology::Explicit(crate::topology::Explicit { switches, links });
+        let graph = topology.build(link).unwrap();
+        let network = Network::new(&graph, 4, vec![1, 1, 1, 0], &[]);
+        assert_eq!(exchange(&network, &[0, 1, 3], 3, 2), None);
+        assert_eq!(exchange(&network, &[0, 1, 3], 1, 2), Some(vec![0, 2, 3]));
+    }
+
     #[test]
     fn up_to_sixty_four_switches_are_repaired() {
         for (switch_count, is_repaired) in [(64, true), (65, false)] {

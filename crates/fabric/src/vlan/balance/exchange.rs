@@ -370,7 +370,7 @@ mod tests {
 
     fn network(topology: &str) -> Network {
         let text = format!(
-            "name = \"b\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+            "name = \"b\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
              nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
              [hosts]\nmodel = \"h\"\nper_switch = 1\n"
         );
@@ -478,6 +478,33 @@ mod tests {
             }
             assert!(counts[0] > 10 && counts[1] > 0, "{topology} {seed}: {counts:?}");
         }
+    }
+
+    /// A turn that closes more cycles than may be cut for it: 43 ways lead back from where it goes.
+    #[test]
+    fn a_turn_that_costs_too_many_others_is_not_allowed() {
+        let network = network("kind = \"complete\"\nswitches = 45");
+        let start = start(&network, 1);
+        let mut sets = Sets::new(&start);
+        let arc = |from: u32, to: u32| {
+            network.arc_range(from).find(|&place| network.arc(place).to == to).unwrap() as u32
+        };
+        let (u, v, w) = (0, 1, 2);
+        sets.is_allowed.fill(false);
+        for x in 3..45 {
+            let way = [arc(v, w), arc(w, x), arc(x, u), arc(u, v)];
+            way.windows(2).for_each(|two| sets.set((two[0], two[1]), true));
+        }
+        sets.turns = vec![(arc(u, v), arc(v, w))];
+        assert_acyclic(&sets);
+        let before = (sets.is_allowed.clone(), shapes(&sets.search));
+        assert!(!sets.change());
+        sets.is_allowed.clone_from(&before.0);
+        assert_eq!(sets.exchange(f64::MAX), None);
+        assert_eq!((sets.is_allowed.clone(), shapes(&sets.search)), before);
+        // And where all are allowed there is none to be chosen.
+        sets.is_allowed.fill(true);
+        assert!(!sets.change());
     }
 
     #[test]

@@ -390,6 +390,27 @@ mod tests {
         assert_sound(&network, &found, "two a source");
     }
 
+    /// As where flows weigh more than the escape: its turns go against the order then.
+    #[test]
+    fn what_cannot_be_settled_is_no_result() {
+        let mut none_count = 0;
+        for (topology, seed) in
+            TOPOLOGIES.iter().flat_map(|topology| (0..4).map(move |seed| (topology, seed)))
+        {
+            let network = network(topology);
+            let mut talks = Talks::new(&network, limits(&network, 100), seed, true, 1).unwrap();
+            talks.round(true);
+            let last = network.arc_count() as u32 - 1;
+            let reversed = talks.loose.order.ranks().iter().map(|&rank| last - rank).collect();
+            talks.loose.order.set_ranks(reversed);
+            match talks.settled() {
+                Some(settled) => assert_sound(&network, &settled, topology),
+                None => none_count += 1,
+            }
+        }
+        assert!(none_count > 0);
+    }
+
     #[test]
     fn a_network_too_large_to_negotiate_is_left_alone() {
         let network = network("kind = \"torus\"\nextents = [20, 20]");

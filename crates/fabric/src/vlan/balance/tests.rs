@@ -204,3 +204,15 @@ fn without_pause_routes_may_wait_in_a_cycle_and_are_less_busy() {
     }
     assert!(waiting_count > 0);
 }
+
+#[test]
+fn a_full_search_is_never_worse_than_a_quick_one() {
+    for (topology, hosts_per_switch) in
+        [("kind = \"ring\"\nswitches = 5", 2), ("kind = \"ring\"\nswitches = 7", 3)]
+    {
+        let [quick, full] =
+            ["", "search = \"full\""].map(|options| planned(topology, hosts_per_switch, options));
+        println!("{:.3} quick, {:.3} full", ratio(&quick), ratio(&full));
+        assert!(ratio(&full) <= ratio(&quick) && full.verdicts.are_good(), "{topology}");
+    }
+}

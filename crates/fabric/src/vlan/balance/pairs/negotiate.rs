@@ -186,6 +186,7 @@ mod tests {
 
     #[test]
     fn tolls_are_on_what_goes_against_a_mirrored_order() {
+        let mut has_changed = false;
         for topology in ["kind = \"torus\"\nextents = [3, 3]", "kind = \"ring\"\nswitches = 6"] {
             let network = network(topology);
             let mut talks = Talks::new(&network, limits(&network), true).unwrap();
@@ -195,7 +196,12 @@ mod tests {
                 (0..ranks.len()).all(|arc| ranks[arc] + ranks[order.reverse[arc] as usize] == last)
             };
             for round in 0..8 {
+                let ways = |talks: &Talks<'_>| -> Vec<Vec<u32>> {
+                    talks.loose.routes.iter().map(|route| route.arcs().to_vec()).collect()
+                };
+                let before = ways(&talks);
                 talks.round(round >= FREE_ROUNDS);
+                has_changed |= ways(&talks) != before;
                 let ranks = talks.loose.order.ranks().to_vec();
                 for held in 0..network.arc_count() {
                     for wanted in network.arc_range(network.arc(held).to) {
@@ -207,6 +213,12 @@ mod tests {
                 assert!(is_mirrored(&talks), "{topology}");
             }
             let settled = talks.settled().expect("routes, since there is an escape");
+            for held in 0..network.arc_count() as u32 {
+                for wanted in network.arc_range(network.arc(held as usize).to).map(|wanted| wanted as u32) {
+                    let is_kept = talks.kept[settled.order.index(held, wanted)] > 0.0;
+                    assert!(!is_kept || settled.order.has(held, wanted), "{topology}");
+                }
+            }
             talks.best = Some((settled.worst(), settled));
             let reversed = talks.loose.order.ranks().iter().map(|&rank| last - rank).collect();
             talks.loose.order.set_ranks(reversed);
@@ -218,6 +230,7 @@ mod tests {
             assert!(best.routes.iter().all(|route| talks.loose.is_forward(route)), "{topology}");
             assert!(talks.toll == 0.0);
         }
+        assert!(has_changed, "routes are found anew in each round");
     }
 
     #[test]

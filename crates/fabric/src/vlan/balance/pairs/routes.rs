@@ -51,6 +51,13 @@ pub(super) struct Routes<'a> {
     allows_cycles: bool,
 }
 
+#[cfg(test)]
+impl Route {
+    pub(super) fn arcs(&self) -> &[u32] {
+        &self.way
+    }
+}
+
 impl<'a> Routes<'a> {
     /// Begins with ways that have no cycle, unless cycles are allowed. `None` if they have one.
     pub(super) fn new(network: &'a Network, ways: &[PairWay], limits: Limits) -> Option<Routes<'a>> {
