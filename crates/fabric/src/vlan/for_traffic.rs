@@ -105,12 +105,15 @@ mod tests {
 
     /// Four switches, each cabled to each, with four hosts each.
     fn machine(options: &str) -> Machine {
-        let text = format!(
+        Machine::parse("t.toml", &machine_text(options)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn machine_text(options: &str) -> String {
+        format!(
             "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\ndialect = \"comware\"\n[host_models.h]\n\
              nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\nkind = \"complete\"\nswitches = 4\n\
              switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 4\n[plan]\n{options}\n"
-        );
-        Machine::parse("t.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+        )
     }
 
     /// All hosts of one switch send to all of another, and no other host sends.
@@ -193,5 +196,32 @@ mod tests {
             assert_eq!(given.least_s.is_some(), may_choose);
             assert!(may_choose || !given.is_other);
         }
+    }
+
+    /// All hosts of each switch send to all of the next one.
+    fn from_each_to_the_next(plan: &Plan) -> Vec<Flow> {
+        let place = |host: &&crate::plan::HostPlan| host.attachments[0].switch.index();
+        let to_next = |a: &&crate::plan::HostPlan, b: &&crate::plan::HostPlan| (place(a) + 1) % 4 == place(b);
+        let pairs = plan.hosts.iter().flat_map(|a| plan.hosts.iter().map(move |b| (a, b)));
+        pairs.filter(|(a, b)| to_next(a, b)).map(|(a, b)| (a.id, b.id, 1_000_000)).collect()
+    }
+
+    #[test]
+    fn routes_of_a_traffic_keep_to_vlans_and_wait_if_they_may() {
+        let mut waiting_count = 0;
+        for (vlans_max, pause) in (4..=16).flat_map(|max| [(max, true), (max, false)]) {
+            let text = machine_text(&format!("pause = {pause}"));
+            let model = format!("[switch_models.s]\nvlans_max = {vlans_max}\n");
+            let machine = Machine::parse("t.toml", &text.replace("[switch_models.s]\n", &model)).unwrap();
+            let before = plan(&machine).unwrap();
+            for flows in [from_one_to_another(&before), from_each_to_the_next(&before)] {
+                let given = plan_for_traffic(&machine, &[], before.clone(), &flows).unwrap();
+                assert!(given.plan.vlans.len() <= vlans_max && given.plan.verdicts.are_good());
+                assert!(time_s(&given.plan, &flows) <= time_s(&before, &flows));
+                waiting_count += u32::from(given.is_other && !given.plan.verdicts.deadlock.is_free());
+                assert!(!pause || given.plan.verdicts.deadlock.is_free());
+            }
+        }
+        assert!(waiting_count > 0);
     }
 }

@@ -187,9 +187,12 @@ mod tests {
     #[test]
     fn tolls_are_on_what_goes_against_a_mirrored_order() {
         let mut has_changed = false;
-        for topology in ["kind = \"torus\"\nextents = [3, 3]", "kind = \"ring\"\nswitches = 6"] {
+        let topologies = ["kind = \"torus\"\nextents = [3, 3]", "kind = \"ring\"\nswitches = 6"];
+        for (topology, seed) in
+            topologies.iter().flat_map(|topology| (0..5).map(move |seed| (topology, seed)))
+        {
             let network = network(topology);
-            let mut talks = Talks::new(&network, limits(&network), true).unwrap();
+            let mut talks = Talks::new(&network, Limits { seed, ..limits(&network) }, true).unwrap();
             let last = network.arc_count() as u32 - 1;
             let is_mirrored = |talks: &Talks<'_>| {
                 let (order, ranks) = (&talks.loose.order, talks.loose.order.ranks());
