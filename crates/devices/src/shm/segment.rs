@@ -478,6 +478,8 @@ mod tests {
             before = ring;
         }
         assert_eq!(before.lines_counts[1], 0, "a thousand ranks");
+        // Half of what two ranks of 32 have.
+        assert_eq!([32, 33, 128].map(|n| RingSize::for_ranks(n).lines_counts[0]), [512, 256, 256]);
     }
 
     #[test]
