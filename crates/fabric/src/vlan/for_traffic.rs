@@ -110,7 +110,8 @@ mod tests {
 
     fn machine_text(options: &str) -> String {
         format!(
-            "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\ndialect = \"comware\"\n[host_models.h]\n\
+            "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n\
+             dialect = \"comware\"\n[host_models.h]\n\
              nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\nkind = \"complete\"\nswitches = 4\n\
              switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 4\n[plan]\n{options}\n"
         )

@@ -103,7 +103,8 @@ fn a_repair_that_may_change_more_is_never_busier() {
         }
     }
     println!(
-        "{kept} kept, {anew_count} anew, {wider} wider, {widest} widest, {more_vlans} with more VLANs, {moved} moved, {chosen} chosen"
+        "{kept} kept, {anew_count} anew, {wider} wider, {widest} widest, \
+         {more_vlans} with more VLANs, {moved} moved, {chosen} chosen"
     );
     assert!(kept > 100 && wider > 0 && widest > 0 && more_vlans > 0 && moved > 0 && chosen > 0);
 }
