@@ -331,6 +331,7 @@ mod tests {
     use super::super::super::paths::up_down::up_down;
     use super::super::super::solution::all_hosts;
     use super::super::least_pressure;
+    use super::super::test_network;
     use super::*;
     use crate::description::Machine;
 
@@ -369,12 +370,7 @@ mod tests {
     ];
 
     fn network(topology: &str) -> Network {
-        let text = format!(
-            "name = \"b\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
-        );
-        Network::of(&Machine::parse("b.toml", &text).unwrap(), &[])
+        test_network(topology, 1)
     }
 
     fn start(network: &Network, seed: u64) -> Search<'_> {

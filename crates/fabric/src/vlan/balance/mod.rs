@@ -103,3 +103,15 @@ pub(super) fn balanced(
     }
     best.map(|(_, search)| search.into_trees())
 }
+
+/// Switches of 64 ports in this topology, each with so many hosts.
+#[cfg(test)]
+fn test_network(topology: &str, per_switch: u32) -> Network {
+    let text = format!(
+        "name = \"t\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
+         nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
+         [hosts]\nmodel = \"h\"\nper_switch = {per_switch}\n"
+    );
+    let machine = crate::description::Machine::parse("t.toml", &text).expect("a machine");
+    Network::of(&machine, &[])
+}

@@ -252,8 +252,8 @@ fn completed(strict: &mut Search<'_>, part: &Grown) -> Option<Grown> {
 #[cfg(test)]
 mod tests {
     use super::super::least_pressure;
+    use super::super::test_network;
     use super::*;
-    use crate::description::Machine;
 
     const TOPOLOGIES: [&str; 4] = [
         "kind = \"torus\"\nextents = [4, 3]",
@@ -263,12 +263,7 @@ mod tests {
     ];
 
     fn network(topology: &str) -> Network {
-        let text = format!(
-            "name = \"n\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 3\n"
-        );
-        Network::of(&Machine::parse("n.toml", &text).unwrap(), &[])
+        test_network(topology, 3)
     }
 
     fn limits(network: &Network, trees_max: usize) -> Limits {

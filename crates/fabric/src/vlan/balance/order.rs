@@ -293,17 +293,12 @@ impl<'a> Order<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_network;
     use super::*;
-    use crate::description::Machine;
     use ayatori_random::Random;
 
     fn network(topology: &str) -> Network {
-        let text = format!(
-            "name = \"o\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
-        );
-        Network::of(&Machine::parse("o.toml", &text).unwrap(), &[])
+        test_network(topology, 1)
     }
 
     /// Whether every dependency goes forwards in an order of all channels.

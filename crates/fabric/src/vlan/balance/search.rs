@@ -567,16 +567,11 @@ mod tests {
     use super::super::super::paths::minimal::{Spread, balanced};
     use super::super::super::solution::all_hosts;
     use super::super::least_pressure;
+    use super::super::test_network;
     use super::*;
-    use crate::description::Machine;
 
     fn network(topology: &str) -> Network {
-        let text = format!(
-            "name = \"s\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 2\n"
-        );
-        Network::of(&Machine::parse("s.toml", &text).unwrap(), &[])
+        test_network(topology, 2)
     }
 
     #[test]

@@ -167,16 +167,11 @@ impl<'a> Talks<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::super::least_pressure;
+    use super::super::super::test_network;
     use super::*;
-    use crate::description::Machine;
 
     fn network(topology: &str) -> Network {
-        let text = format!(
-            "name = \"n\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 2\n"
-        );
-        Network::of(&Machine::parse("n.toml", &text).unwrap(), &[])
+        test_network(topology, 2)
     }
 
     fn limits(network: &Network) -> Limits {
