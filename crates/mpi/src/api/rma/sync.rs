@@ -73,6 +73,13 @@ fn order_memory() {
     full_fence();
 }
 
+/// What a call does that has nothing to wait for: a program may call it again and again until another process
+/// has done something here.
+fn make_progress() -> Result<(), Fault> {
+    process()?.progress();
+    Ok(())
+}
+
 #[inline(always)]
 fn flush(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault> {
     if at_once(win, |win| win.flush_at_once(rank)) {
@@ -99,7 +106,7 @@ fn flush_any(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fa
     let Some((id, rank)) = target else { return Ok(()) };
     order_memory();
     match (is_done, is_local) {
-        (true, _) => Ok(()),
+        (true, _) => make_progress(),
         (_, false) => wait_for_flush(id, rank),
         (_, true) => wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, is_local)),
     }
@@ -157,7 +164,7 @@ fn unlock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, held: Held) -> Result<
     };
     // Earlier operations end first.
     let done = match (is_done, &targets[..]) {
-        (true, _) => Ok(()),
+        (true, _) => make_progress(),
         (false, &[target]) => wait_for_flush(id, Some(target)),
         _ => {
             wait_on(|Machine { core, device, .. }| core.windows().unlock(device, id, targets.clone(), false))
@@ -362,7 +369,6 @@ api! {
     fn MPI_Win_sync(win: MPI_Win) on win {
         with(win, |_| Ok(()))?;
         order_memory();
-        process()?.progress();
-        Ok(())
+        make_progress()
     }
 }

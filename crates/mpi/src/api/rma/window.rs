@@ -34,6 +34,10 @@ pub(super) fn wait_on(
 ) -> Result<(), Fault> {
     let mut process = process()?;
     let posted = start(process.engine())?;
+    if matches!(posted, Posted::Done(_)) {
+        // A program may call this again and again until another process has done something here.
+        process.progress();
+    }
     wait(process, posted)?.error.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -41,17 +45,18 @@ pub(super) fn wait_on(
 /// target inside MPI takes.
 const LOOKS_COUNT: u32 = 100;
 
-/// Looks for a while, making progress in between, for what `ended` gives.
+/// Looks for a while, making progress before, for what `ended` gives. Also where that is there at once: a
+/// program may call this again and again until another process has done something here.
 fn look(
     machine: &mut Machine,
     mut ended: impl FnMut(&mut Machine) -> Option<Result<(), ayatori_core::Error>>,
 ) -> Option<Result<(), Fault>> {
     let looks_count = if machine.device.policy().spins_count > 0 { LOOKS_COUNT } else { 1 };
     for _ in 0..looks_count {
+        machine.progress();
         if let Some(result) = ended(machine) {
             return Some(result.map_err(Fault::from));
         }
-        machine.progress();
     }
     None
 }
