@@ -2,7 +2,7 @@
  * the file are compared with an array that this program fills by itself. */
 #include "file.h"
 
-enum { INTS = 1200, MOST = 9 * INTS * 16 };
+enum { INTS = 1200 };
 
 /* Views of ints: where the i-th int is, in ints from the displacement. */
 enum { PLAIN, VECTOR, INDEXED, STRUCT, SUBARRAY, PLANES, VIEWS };
@@ -153,6 +153,7 @@ static void round_trip(const char *name, int view, int shape, int form, int coun
     MPI_Datatype filetype = view_type(view), type = memory_type(shape, count), int_view = filetype;
     long span = view_place(view, from + count) + 40;
     long base = 3 + (interleaved ? 0 : check_rank * span);
+    size_t most = (3 + (size_t)check_size * (interleaved ? from + count : span)) * sizeof(int);
     if (interleaved) {
         /* Each int of the view in a place of its own among those of all ranks. */
         MPI_Datatype slot;
@@ -163,7 +164,7 @@ static void round_trip(const char *name, int view, int shape, int form, int coun
         base = 3 + check_rank;
         span = 0;
     }
-    int *memory = check_alloc(3 * count * sizeof(int) + 16), position;
+    int *memory = check_alloc(3 * count * sizeof(int) + 16);
     for (int i = 0; i < 3 * count; i++) memory[i] = -1;
     for (int i = 0; i < count; i++) *memory_at(memory, shape, count, i) = value(check_rank, i);
 
@@ -175,8 +176,7 @@ static void round_trip(const char *name, int view, int shape, int form, int coun
     OK(MPI_File_sync(file));
     MPI_Barrier(MPI_COMM_WORLD);
 
-    static int expected[MOST], found[MOST];
-    memset(expected, 0, sizeof expected);
+    int *expected = check_alloc(most), *found = check_alloc(most);
     long end = 0;
     for (int rank = 0; rank < check_size; rank++)
         for (int i = 0; i < count; i++) {
@@ -184,7 +184,7 @@ static void round_trip(const char *name, int view, int shape, int form, int coun
             expected[at] = value(rank, i);
             if (at + 1 > end) end = at + 1;
         }
-    long length = file_bytes(name, found, sizeof found);
+    long length = file_bytes(name, found, most);
     CHECK(length == end * 4, "view %d form %d: %ld bytes, not %ld", view, form, length, end * 4);
     for (long i = 0; i < end; i++)
         if (expected[i] != found[i]) {
@@ -200,7 +200,6 @@ static void round_trip(const char *name, int view, int shape, int form, int coun
     CHECK(!wrong, "view %d memory %d form %d: %d of %d ints are wrong", view, shape, form, wrong, count);
     if (shape == THIRD)
         for (int i = 0; i < 3 * count; i++) CHECK(i % 3 == 0 || memory[i] == -1, "gap %d was written", i);
-    (void)position;
     /* Past the end there is nothing; across it a part. */
     OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     OK(get(form, file, end + 5, memory, 1, type, &status));
@@ -214,7 +213,7 @@ static void round_trip(const char *name, int view, int shape, int form, int coun
     if (int_view != filetype) MPI_Type_free(&int_view);
     MPI_Type_free(&filetype);
     MPI_Type_free(&type);
-    free(memory);
+    free(memory), free(expected), free(found);
 }
 
 /* Pointers move by what was asked for, whatever the form. */
