@@ -138,8 +138,6 @@ enum Stage {
     Idle,
     /// May the step of this round be written?
     Enter,
-    /// Have all members reached the barrier?
-    Meeting,
     /// Have all members posted for the exchange?
     Exchange,
     /// Is the root's data there?
@@ -164,9 +162,10 @@ pub struct NodeCollectives {
     is_oversubscribed: bool,
     area_bytes: usize,
     round: u64,
-    /// Barriers that are no rounds; wraps, as the next does.
-    meetings_count: u32,
+    /// Wraps.
     exchanges_count: u32,
+    /// Members behind this one, in a circle, that have posted for the exchange under way.
+    posted_count: u32,
     exchange_bytes_max: Option<usize>,
     /// Operands of an exchange.
     folded: Box<Folded>,
@@ -253,8 +252,8 @@ impl NodeCollectives {
             is_oversubscribed: occupancy.is_oversubscribed(),
             area_bytes: room.area_bytes(),
             round: 0,
-            meetings_count: 0,
             exchanges_count: 0,
+            posted_count: 0,
             exchange_bytes_max: shared_memory::exchange_bytes_max(size, occupancy),
             folded: Box::new(Folded([0; EXCHANGE_BYTES_MAX])),
             calls_count: 0,
@@ -281,12 +280,6 @@ impl NodeCollectives {
         self.done_bytes = 0;
         self.stage = match call {
             Call::Bcast { root, .. } | Call::Scatter { root, .. } if root != self.rank => Stage::Published,
-            Call::Barrier if self.exchange_bytes_max.is_some() => {
-                self.meetings_count = self.meetings_count.wrapping_add(1);
-                self.room.come(self.rank, self.meetings_count);
-                self.wake_others();
-                Stage::Meeting
-            }
             _ => match self.exchanged(&call) {
                 Some(data) => {
                     self.post(&data);
@@ -301,6 +294,7 @@ impl NodeCollectives {
     #[inline]
     fn exchanged(&self, call: &Call) -> Option<Buffer> {
         let data = match *call {
+            Call::Barrier => Buffer::EMPTY,
             Call::Allreduce { send, .. }
             | Call::Allgather { send, .. }
             | Call::Alltoall { send, .. }
@@ -319,17 +313,7 @@ impl NodeCollectives {
             let goes_on = match self.stage {
                 Stage::Idle => return true,
                 Stage::Enter => self.room.may_enter(self.round) && self.on_enter(reduce),
-                Stage::Meeting => {
-                    let have_come = self.room.have_come(self.rank, self.size, self.meetings_count);
-                    if have_come {
-                        self.stage = Stage::Idle;
-                    }
-                    have_come
-                }
-                Stage::Exchange => {
-                    self.room.have_posted(self.rank, self.size, self.exchanges_count)
-                        && self.on_exchanged(reduce)
-                }
+                Stage::Exchange => self.have_posted() && self.on_exchanged(reduce),
                 Stage::Published => self.room.pieces(self.round) > 0 && self.on_published(),
                 Stage::Released => self.room.is_released(self.round) && self.on_released(reduce),
                 Stage::Folded => self.room.is_released(self.round) && self.on_folded(),
@@ -350,8 +334,25 @@ impl NodeCollectives {
     #[inline]
     fn post(&mut self, data: &Buffer) {
         self.exchanges_count = self.exchanges_count.wrapping_add(1);
+        self.posted_count = 0;
         self.room.post(self.rank, self.exchanges_count, data);
         self.wake_others();
+    }
+
+    /// Whether all others have posted. Who has not is asked again, and those behind it only then: a line that
+    /// nobody asks for is written sooner.
+    #[inline]
+    fn have_posted(&mut self) -> bool {
+        let others_count = self.size - 1;
+        while self.posted_count < others_count {
+            let after = self.rank + 1 + self.posted_count;
+            let other = if after < self.size { after } else { after - self.size };
+            if !self.room.has_posted(other, self.exchanges_count) {
+                return false;
+            }
+            self.posted_count += 1;
+        }
+        true
     }
 
     /// All members have posted: reads their data. The call ends with this.
@@ -373,6 +374,7 @@ impl NodeCollectives {
                 let block = send.len() / self.size as usize;
                 self.read_posts(send.len(), self.rank as usize * block, block, receive);
             }
+            Call::Barrier => {}
             _ => unreachable!("these are no exchanges"),
         }
         true

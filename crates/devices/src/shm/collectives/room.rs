@@ -3,7 +3,7 @@
 //! ```text
 //! header    key: whose room this is; how many have left
 //! steps     DEPTH × { arrived | published | released | lent }, a pair of lines or two each
-//! posts     one a member: { barriers come to | two × { number, data } }
+//! posts     two a member: { number, data }
 //! areas     DEPTH × { one deposit a member | result }
 //! ```
 //!
@@ -33,10 +33,7 @@
 //!    of that parity (acquire) reads their data until it posts for exchange e + 1. So a post is written again
 //!    only when all have posted for the exchange between, and have read. It takes one line each way, at the
 //!    same time, where a round takes three one after the other.
-//! 7. Where members exchange, a barrier is no round either: each counts those that it has come to, in a word
-//!    of its own (with release), and has seen all others' count (acquire) before it leaves. A count is at
-//!    most one ahead of the awaited one.
-//! 8. A room starts as zero bytes in header, steps and posts. The last member to leave puts it back so, and
+//! 7. A room starts as zero bytes in header, steps and posts. The last member to leave puts it back so, and
 //!    frees it by storing 0 as the key, with release.
 
 use super::super::active::LOCAL_SIZE_MAX;
@@ -103,8 +100,7 @@ const SHORT_POST_BYTES_MAX: usize = shared_memory::LINE_BYTES - SHORT_POST_AT;
 const LONG_POST_AT: usize = shared_memory::LINE_BYTES;
 const POST_BYTES: usize =
     (LONG_POST_AT + shared_memory::EXCHANGE_BYTES_MAX).next_multiple_of(align_of::<Counter>());
-/// The number of the last barrier, and two posts.
-const POSTS_BYTES: usize = size_of::<Counter>() + 2 * POST_BYTES;
+const POSTS_BYTES: usize = 2 * POST_BYTES;
 const POSTS_AT: usize = 4096;
 
 /// Offsets in a room, in bytes from its start.
@@ -186,7 +182,7 @@ impl Room {
         self.header.key.load(Ordering::Acquire) == key
     }
 
-    /// This member will not use the room again (rule 8).
+    /// This member will not use the room again (rule 7).
     pub(crate) fn leave(&self, members_count: u32) {
         if self.header.left_count.fetch_add(1, Ordering::AcqRel) + 1 < members_count {
             return;
@@ -197,7 +193,6 @@ impl Room {
             step.released.0.store(0, Ordering::Relaxed);
         }
         for rank in 0..members_count.min(self.layout.posters_count() as u32) {
-            self.come(rank, 0);
             for number in [0, 1] {
                 self.post_number(rank, number).store(0, Ordering::Relaxed);
             }
@@ -255,39 +250,10 @@ impl Room {
         self.at + POSTS_AT + rank as usize * POSTS_BYTES
     }
 
-    #[inline(always)]
-    fn barrier_number(&self, rank: u32) -> &'static AtomicU32 {
-        // SAFETY: an atomic.
-        unsafe { &self.mapping.slice::<AtomicU32>(self.posts_at(rank), 1)[0] }
-    }
-
-    /// Member `rank` has come to barrier `number`.
-    #[inline]
-    pub(crate) fn come(&self, rank: u32, number: u32) {
-        self.barrier_number(rank).store(number, Ordering::Release);
-    }
-
-    /// Whether all members but `rank` have come to barrier `number`, or gone on from there.
-    #[inline]
-    pub(crate) fn have_come(&self, rank: u32, members_count: u32, number: u32) -> bool {
-        self.all_others(rank, members_count, |other| {
-            self.barrier_number(other).load(Ordering::Acquire).wrapping_sub(number) <= 1
-        })
-    }
-
-    /// All are asked before one answer is judged: what they loaded comes at the same time.
-    #[inline(always)]
-    fn all_others(&self, rank: u32, members_count: u32, is_so: impl Fn(u32) -> bool) -> bool {
-        if members_count == 2 {
-            return is_so(1 - rank % 2);
-        }
-        (0..members_count).filter(|&other| other != rank).fold(true, |all, other| all & is_so(other))
-    }
-
     /// Where the post of member `rank` for an exchange is.
     #[inline(always)]
     fn post_at(&self, rank: u32, number: u32) -> usize {
-        self.posts_at(rank) + size_of::<Counter>() + number as usize % 2 * POST_BYTES
+        self.posts_at(rank) + number as usize % 2 * POST_BYTES
     }
 
     #[inline(always)]
@@ -324,12 +290,10 @@ impl Room {
         self.post_number(rank, number).store(number, Ordering::Release);
     }
 
-    /// Whether all members but `rank` have posted for exchange `number`.
+    /// Whether member `rank` has posted for exchange `number`.
     #[inline]
-    pub(crate) fn have_posted(&self, rank: u32, members_count: u32, number: u32) -> bool {
-        self.all_others(rank, members_count, |other| {
-            self.post_number(other, number).load(Ordering::Acquire) == number
-        })
+    pub(crate) fn has_posted(&self, rank: u32, number: u32) -> bool {
+        self.post_number(rank, number).load(Ordering::Acquire) == number
     }
 
     /// `bytes` of a post of `len` in all: only between seeing that all have posted for the exchange and

@@ -250,7 +250,6 @@ impl Group {
             let mut node = NodeCollectives::new(room, rank, members, waker, setup.occupancy, may_copy);
             node.lent_lengths = setup.lent_bytes_min..usize::MAX;
             node.round = setup.before_count;
-            node.meetings_count = setup.before_count as u32;
             node.exchanges_count = setup.before_count as u32;
             let (control, send, receive) = (&controls[rank as usize], Vec::new(), Vec::new());
             Member { node: Some(node), control, begun_count: 0, ended_count: 0, send, receive }
@@ -261,7 +260,6 @@ impl Group {
             room.release(setup.before_count - before);
         }
         for rank in (0..setup.n).filter(|_| setup.before_count > 0 && setup.n <= 16) {
-            room.come(rank, setup.before_count as u32);
             room.post(rank, setup.before_count as u32 - 1, &Buffer::EMPTY);
             room.post(rank, setup.before_count as u32, &Buffer::EMPTY);
         }
