@@ -69,6 +69,7 @@ const SOCKETS: Source = ("sockets", include_str!("../../../../bench/sockets.c"))
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
 const RENDEZVOUS: Source = ("rendezvous", include_str!("../../../../bench/rendezvous.c"));
 const FAR: Source = ("far", include_str!("../../../../bench/far.c"));
+const AMONG: Source = ("among", include_str!("../../../../bench/among.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
 /// Those of two ranks that need no more said.
 const TWO_RANKS: [Source; 10] =
@@ -78,6 +79,8 @@ const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
 
 /// Operations whose times show what an exchange and what a schedule costs, and which are not predicted.
 const FITTED_TO: [&str; 2] = [calibrate::EXCHANGE, calibrate::SCHEDULE];
+/// At most so many ranks at once are measured (`bench/among.c`).
+const AMONG_MAX: u32 = 256;
 /// So many ranks of each of two CPUs take turns.
 const SHARING: [u32; 2] = [4, 8];
 
@@ -251,7 +254,10 @@ impl Bench {
                 sightings.extend(self.run(source, 2, &[])?);
             }
             if !ranks.contains(&2) {
-                sightings.extend(self.fitted_to()?);
+                sightings.extend(self.fitted_to(2, &FITTED_TO)?);
+            }
+            for count in counts_among(cpu_count()?) {
+                sightings.extend(self.among(count)?);
             }
             if !far.is_empty() {
                 let far: Vec<&str> = far.iter().map(String::as_str).collect();
@@ -302,9 +308,20 @@ impl Bench {
 
     /// Some of them in a process that has run for a while: a first figure is of cold caches and pages, as
     /// those that it is to predict are not.
-    fn fitted_to(&self) -> anyhow::Result<Vec<Sighting>> {
-        let mut ran = self.run(COLLECTIVES, 2, &[&["barrier"][..], &FITTED_TO].concat())?;
-        ran.retain(|one| FITTED_TO.contains(&one.sample.name.as_str()));
+    fn fitted_to(&self, ranks: u32, operations: &[&str]) -> anyhow::Result<Vec<Sighting>> {
+        let mut ran = self.run(COLLECTIVES, ranks, &[&["barrier"], operations].concat())?;
+        ran.retain(|one| operations.contains(&one.sample.name.as_str()));
+        Ok(ran)
+    }
+
+    /// What shows among so many ranks, each on a CPU, how much longer than among two it takes.
+    fn among(&self, ranks: u32) -> anyhow::Result<Vec<Sighting>> {
+        let mut ran = if ranks > 2 { self.fitted_to(ranks, &[calibrate::EXCHANGE])? } else { Vec::new() };
+        for source in [AMONG, COPY, REDUCE].into_iter().filter(|source| ranks > 2 || source.0 == AMONG.0) {
+            ran.extend(self.run_with(source, ranks, &[], |run| {
+                run.env("BENCH_APART", "1");
+            })?);
+        }
         Ok(ran)
     }
 
@@ -395,6 +412,17 @@ fn on_cpus(
     ran
 }
 
+/// Numbers of ranks at once that are measured on so many CPUs: two, twice as many again and again, and all.
+/// None where two are all.
+fn counts_among(cpu_count: u32) -> Vec<u32> {
+    if cpu_count < 3 {
+        return Vec::new();
+    }
+    let most = cpu_count.min(AMONG_MAX);
+    let doubled = std::iter::successors(Some(2), |count| Some(2 * count)).take_while(|&count| count < most);
+    doubled.chain([most]).collect()
+}
+
 /// CPUs that this process and what it starts may run on.
 fn cpu_count() -> anyhow::Result<u32> {
     let all = rustix::thread::sched_getaffinity(None).context("cannot tell the CPUs of this process")?;
@@ -466,4 +494,17 @@ fn facts() -> Facts {
 /// Whether a name can stand in a machine file as it is.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_at_once_are_doubled_up_to_all_cpus() {
+        assert!(counts_among(1).is_empty() && counts_among(2).is_empty());
+        let counts = [3, 4, 16, 24].map(counts_among);
+        assert_eq!(counts, [vec![2, 3], vec![2, 4], vec![2, 4, 8, 16], vec![2, 4, 8, 16, 24]]);
+        assert_eq!(counts_among(1_024).last(), Some(&256));
+    }
 }

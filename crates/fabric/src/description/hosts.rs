@@ -274,6 +274,34 @@ pub struct YieldAmong {
     pub yield_ps: u64,
 }
 
+/// What work takes longer where it is of so many bytes, or of a process that goes through as many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimesWithin {
+    /// So many.
+    pub bytes: u64,
+    /// Thousandths: 1,500 for half as long again.
+    pub permille: u64,
+}
+
+/// What takes longer where so many processes of a host do the same at once than where two do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Among {
+    /// So many processes, each with a core.
+    pub process_count: u32,
+    /// A collective operation in which all exchange short data, longer than between two, ps.
+    pub exchange_ps: u64,
+    /// Copies, by what the process goes through.
+    pub copy: Vec<TimesWithin>,
+    /// Reductions, by what the process goes through.
+    pub reduce: Vec<TimesWithin>,
+    /// The kernel's copies from one process to another, by their length.
+    pub kernel_copy: Vec<TimesWithin>,
+    /// Data from core to core, by their length.
+    pub moved: Vec<TimesWithin>,
+    /// Lines that others have read, got back for writing, by the length of what is written.
+    pub lines_back: Vec<TimesWithin>,
+}
+
 /// What so many bytes take more than few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongerTime {
@@ -302,6 +330,8 @@ pub struct SoftwareCosts {
     pub yield_ps: Option<u64>,
     /// The same where more than two processes share a core, the fewest first.
     pub yields_among: Vec<YieldAmong>,
+    /// Where more than two processes of a host do the same at once, the fewest first.
+    pub among: Vec<Among>,
     /// How a process waits.
     pub waiting: Waiting,
     /// Copying from and to memory, bytes/s.
@@ -665,6 +695,7 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         thread_switch_ps: time("thread_switch_ns")?,
         yield_ps: time("yield_ns")?,
         yields_among: yields(s)?,
+        among: among(s)?,
         waiting: match s.choice("waiting", &["poll", "block", "thread"])? {
             Some(1) => Waiting::Block,
             Some(2) => Waiting::Thread,
@@ -718,6 +749,45 @@ fn yields(s: &Section<'_>) -> Result<Vec<YieldAmong>> {
         yields.push(YieldAmong { process_count, yield_ps });
     }
     Ok(yields)
+}
+
+/// What takes longer among more than two.
+fn among(s: &Section<'_>) -> Result<Vec<Among>> {
+    let mut all: Vec<Among> = Vec::new();
+    for section in s.sections("among")? {
+        let process_count = section.required_count("processes", 3..=1 << 16, "4")? as u32;
+        if all.last().is_some_and(|before| before.process_count >= process_count) {
+            let problem = "`among` has no more processes than the one before";
+            return Err(section.error("processes", problem, "list the fewest first"));
+        }
+        let one = Among {
+            process_count,
+            exchange_ps: section.scaled("exchange_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?.unwrap_or(0),
+            copy: times(&section, "copy")?,
+            reduce: times(&section, "reduce")?,
+            kernel_copy: times(&section, "kernel_copy")?,
+            moved: times(&section, "moved")?,
+            lines_back: times(&section, "lines_back")?,
+        };
+        section.finish()?;
+        all.push(one);
+    }
+    Ok(all)
+}
+
+fn times(s: &Section<'_>, key: &'static str) -> Result<Vec<TimesWithin>> {
+    let mut all: Vec<TimesWithin> = Vec::new();
+    for section in s.sections(key)? {
+        let bytes = section.required_scaled("within_kib", 1024.0, (1e-3, 1e12), "128")?;
+        let permille = section.required_scaled("times", 1e3, (1e-3, 1e6), "1.5")?;
+        if all.last().is_some_and(|before| before.bytes >= bytes) {
+            let problem = format!("`{key}` is of no more memory than the one before");
+            return Err(section.error("within_kib", problem, "list the smallest first"));
+        }
+        section.finish()?;
+        all.push(TimesWithin { bytes, permille });
+    }
+    Ok(all)
 }
 
 /// Times by length.

@@ -51,6 +51,8 @@ nic = [{ name = "eth0", rate_gbps = 1, bus = "old", mtu_bytes = 2000, buffer_byt
 waiting = "block"
 send_system_calls = 11
 yield_among = [{ processes = 4, ns = 900 }, { processes = 5, ns = 1000 }]
+among = [{ processes = 6, exchange_ns = 70, copy = [{ within_kib = 8, times = 1.5 }, { within_kib = 16, "#,
+    r#"times = 2 }], moved = [{ within_kib = 64, times = 1.25 }] }, { processes = 9 }]
 [host_models.h.tcp]
 initial_window_segments = 10
 window_max_bytes = 100000
@@ -125,6 +127,7 @@ const LIMITS: &[(&str, u64, u64)] = &[
     ("servers = 6", 1, 64),
     ("send_system_calls = 11", 0, 16),
     ("processes = 4", 3, 1 << 16),
+    ("processes = 6", 3, 1 << 16),
     ("initial_window_segments = 10", 1, 1 << 20),
     ("window_max_bytes = 100000", 4096, 1 << 30),
 ];
@@ -354,6 +357,12 @@ fn units_of_buses_and_memories_are_those_of_their_keys() {
     let yields: Vec<u32> =
         full.host_models[0].software.yields_among.iter().map(|one| one.process_count).collect();
     assert_eq!(yields, [4, 5]);
+    let among = &full.host_models[0].software.among;
+    let times = |bytes, permille| TimesWithin { bytes, permille };
+    assert_eq!((among[0].process_count, among[0].exchange_ps), (6, 70_000));
+    assert_eq!(among[0].copy, [times(8_192, 1_500), times(16_384, 2_000)]);
+    assert_eq!((&among[0].moved[..], among[0].reduce.len()), (&[times(65_536, 1_250)][..], 0));
+    assert_eq!(among[1], Among { process_count: 9, ..Among::default() });
     // The NIC is on its bus' node.
     assert_eq!(full.host_models[0].nics.iter().map(|nic| nic.numa_node).collect::<Vec<_>>(), [0, 3]);
     assert_eq!(full.graph.link(crate::graph::LinkId(0)).spec.latency_ps, 25_000);
@@ -372,6 +381,8 @@ fn what_contradicts_itself_is_refused() {
         ),
         ("processes = 5", "processes = 4", "no more processes than the one before"),
         ("within_kib = 256", "within_kib = 128", "less memory than the one before"),
+        ("within_kib = 16,", "within_kib = 8,", "`copy` is of no more memory than the one before"),
+        ("processes = 9", "processes = 6", "`among` has no more processes than the one before"),
         ("bus = \"old\", mtu", "bus = \"old\", numa_node = 1, mtu", "is said by the NIC's bus"),
         ("bus = \"old\", mtu", "bus = \"old\", bus_gbytes_per_s = 1, mtu", "is said by the NIC's bus"),
         ("name = \"new\", kind", "name = \"old\", kind", "two buses are called \"old\""),

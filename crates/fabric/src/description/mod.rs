@@ -56,8 +56,8 @@ pub use assembly::PLANNED_SWITCHES_MAX;
 pub(crate) use assembly::hosts_at;
 pub use error::DescriptionError;
 pub use hosts::{
-    Burst, BusKind, BusModel, HostModel, LongerTime, NicDevice, NicModel, NicTransfer, NicsAs, RateWithin,
-    SocketCosts, SoftwareCosts, StageModel, TcpModel, Waiting, YieldAmong,
+    Among, Burst, BusKind, BusModel, HostModel, LongerTime, NicDevice, NicModel, NicTransfer, NicsAs,
+    RateWithin, SocketCosts, SoftwareCosts, StageModel, TcpModel, TimesWithin, Waiting, YieldAmong,
 };
 pub use machine::{Host, HostLink, Machine, Switch};
 pub use models::{Arbitration, FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};

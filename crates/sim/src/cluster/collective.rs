@@ -39,6 +39,18 @@ impl Mpi {
         bytes: u64,
         algorithm: Option<&str>,
     ) -> Result<(), Error> {
+        self.with_world(|world| world.fabric.set_at_once(self.rank(), true));
+        let done = self.all_at_once(operation, bytes, algorithm).await;
+        self.with_world(|world| world.fabric.set_at_once(self.rank(), false));
+        done
+    }
+
+    async fn all_at_once(
+        &self,
+        operation: Collective,
+        bytes: u64,
+        algorithm: Option<&str>,
+    ) -> Result<(), Error> {
         let size = self.size();
         if algorithm.is_none() && self.goes_through_room(operation, bytes) {
             let request = self.done(trace::Operation::Collective { name: operation.name(), bytes });

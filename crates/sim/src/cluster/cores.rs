@@ -63,6 +63,11 @@ impl Cores {
         self.occupancy
     }
 
+    /// Processes of a full host that work at once, each on a core.
+    pub(super) fn at_once_count(&self) -> u32 {
+        self.occupancy.ranks_count.min(self.occupancy.cpus_count)
+    }
+
     /// Processes that share the core of one, with that.
     pub(super) fn sharing_count(&self, rank: u32) -> u32 {
         if self.cores.is_empty() { 1 } else { self.cores[self.core_of(rank)].process_count }

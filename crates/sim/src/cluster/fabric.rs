@@ -168,6 +168,8 @@ pub(super) struct RankState {
     kernel_ps: u64,
     /// What the workload goes through from one use of a buffer to the next.
     pub(super) working_set_bytes: u64,
+    /// All processes of its host do the same: a collective operation.
+    pub(super) is_at_once: bool,
     /// What it sends now it has just written, as all others that it talks to have.
     pub(super) writes_first: bool,
     /// How far back its schedule's messages that the kernel copies use their memory; empty: not known.
@@ -791,9 +793,7 @@ impl Fabric {
 
     pub(super) fn leftovers(&self) -> Option<String> {
         let left = (self.flights.len(), self.registered_count);
-        if left != (0, 0) {
-            return Some(format!("(flights, registrations) {left:?}"));
-        }
-        self.network.leftovers()
+        let of_hosts = (left != (0, 0)).then(|| format!("(flights, registrations) {left:?}"));
+        of_hosts.or_else(|| self.network.leftovers())
     }
 }

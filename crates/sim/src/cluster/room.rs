@@ -22,6 +22,9 @@
 //! until it uses that again: a user's in the next operation, shared memory that is written four rounds later,
 //! and shared memory that is read since it was written in this round.
 //!
+//! Among more than two ranks, each with a core, all of this takes longer, for they do it at once
+//! ([`super::Rates::among`]).
+//!
 //! Not modelled: operations other than barrier, allreduce, allgather and all-to-all (schedules of messages
 //! stand for them), and the limit of four operations by which a rank can be ahead of the slowest, which these
 //! never reach.
@@ -32,7 +35,7 @@ use std::task::Poll;
 
 use ayatori_core::coll::Collective;
 use ayatori_core::coll::select::Question;
-use ayatori_core::coll::shared_memory::{self, FOLD_BY_LAST_BYTES_MAX, Occupancy};
+use ayatori_core::coll::shared_memory::{self, FOLD_BY_LAST_BYTES_MAX, LINE_BYTES, Occupancy};
 
 use super::fabric::Fabric;
 use super::shared::PAIR_BYTES;
@@ -154,7 +157,8 @@ impl Fabric {
         if far_count == 0 || each == 0 {
             return work_ps;
         }
-        let move_ps = self.move_ps(far_count * each as u64);
+        let bytes = far_count * each as u64;
+        let move_ps = self.at_once_ps(rank, |among| &among.moved, bytes, self.move_ps(bytes));
         let far_ps = work_ps * far_count / count;
         // First lines of several ranks' data come together only where there is no more of each.
         let wait_count = if each > PAIR_BYTES as usize { far_count } else { 1 };
@@ -180,8 +184,19 @@ impl Fabric {
     }
 
     /// A rank's copy between memory of these reuses, ps: half of what copies of either take.
-    fn copy_between_ps(&self, bytes: usize, reuse_bytes: [u64; 2]) -> u64 {
-        reuse_bytes.map(|reuse_bytes| self.copy_within_ps(bytes, reuse_bytes)).iter().sum::<u64>() / 2
+    fn copy_between_ps(&self, rank: u32, bytes: usize, reuse_bytes: [u64; 2]) -> u64 {
+        reuse_bytes.map(|reuse_bytes| self.copy_again_ps(rank, bytes, reuse_bytes)).iter().sum::<u64>() / 2
+    }
+
+    /// Until a rank has the lines back of so many bytes that others have read, ps.
+    fn back_ps(&self, rank: u32, bytes: usize) -> u64 {
+        let alone_ps = at_rate(bytes as u64, self.config.software.lines_back_bytes_per_s);
+        self.at_once_ps(rank, |among| &among.lines_back, bytes as u64, alone_ps)
+    }
+
+    /// Until all see what all have posted, longer than between two, ps.
+    fn among_more_ps(&self, rank: u32) -> u64 {
+        self.among(rank).map_or(0, |among| among.exchange_ps)
     }
 
     /// How many of so many ranks are on other cores.
@@ -205,7 +220,7 @@ impl World {
         [each, copied]: [usize; 2],
         reuse: Reuse,
     ) {
-        let work_ps = self.fabric.copy_between_ps(copied, [reuse.fresh_bytes, reuse.user_bytes]);
+        let work_ps = self.fabric.copy_between_ps(rank, copied, [reuse.fresh_bytes, reuse.user_bytes]);
         let time_ps = self.fabric.read_ps(rank, writers, each, work_ps);
         self.fabric.spend(rank, time_ps);
     }
@@ -232,11 +247,10 @@ impl World {
         let size = self.room.round_of.len() as u32;
         let fabric = &self.fabric;
         let is_far = shared > PAIR_BYTES as usize && fabric.far_count(rank, size) > 0;
-        let back_bytes = if is_far { shared as u64 } else { 0 };
-        let back_ps = at_rate(back_bytes, fabric.config.software.lines_back_bytes_per_s);
-        let copy_ps = fabric.copy_between_ps(copied, [reuse.fresh_bytes, reuse.shared_bytes]);
-        let work_ps =
-            copy_ps.max(back_ps) + fabric.reduce_within_ps([bytes, size as usize - 1], reuse.fresh_bytes);
+        let back_ps = fabric.back_ps(rank, if is_far { shared } else { 0 });
+        let copy_ps = fabric.copy_between_ps(rank, copied, [reuse.fresh_bytes, reuse.shared_bytes]);
+        let work_ps = copy_ps.max(back_ps)
+            + fabric.reduce_again_ps(rank, [bytes, size as usize - 1], reuse.fresh_bytes);
         let time_ps = self.fabric.read_ps(rank, 0..size, fetched, work_ps);
         self.fabric.spend(rank, time_ps);
     }
@@ -265,7 +279,7 @@ impl World {
         let is_last = round.arrived_count == size;
         if is_last {
             let line_ps = (0..size).map(|other| fabric.line_ps(other, rank)).max().unwrap_or(0);
-            fabric.spend(rank, line_ps);
+            fabric.spend(rank, line_ps + fabric.among_more_ps(rank));
         }
         is_last
     }
@@ -377,7 +391,7 @@ impl Mpi {
         self.write([if operation == Collective::Alltoall { all_bytes } else { bytes }, bytes], reuse);
         self.reach().await;
         self.with_world(|world| {
-            let came_ps = world.fabric.clock_ps(rank);
+            let came_ps = world.fabric.clock_ps(rank) + world.fabric.among_more_ps(rank);
             if world.post(rank) {
                 world.release(rank, came_ps);
             }
@@ -389,7 +403,8 @@ impl Mpi {
             }
             let exchange_ps = world.fabric.config.software.exchange_ps;
             world.fabric.spend(rank, exchange_ps);
-            let fetched = bytes.saturating_sub(POSTED_IN_LINE_BYTES);
+            let posted = if operation == Collective::Alltoall { all_bytes } else { bytes };
+            let fetched = if posted > POSTED_IN_LINE_BYTES { bytes.max(LINE_BYTES) } else { 0 };
             if operation == Collective::Allreduce {
                 // Folds are made beside the buffer that gets them.
                 world.fold(rank, bytes, [fetched, 2 * bytes, 0], reuse);
@@ -459,10 +474,9 @@ impl Mpi {
             let far_count = fabric.far_count(rank, size);
             let is_long = bytes > PAIR_BYTES as usize;
             let wait_ps = if is_long && far_count > 0 { fabric.config.memory_latency_ps } else { 0 };
-            let back_bytes = if is_long { bytes.min(far_count * each) } else { 0 };
-            let back_ps = at_rate(back_bytes as u64, fabric.config.software.lines_back_bytes_per_s);
-            let time_ps =
-                wait_ps + back_ps.max(fabric.copy_between_ps(bytes, [reuse.user_bytes, reuse.shared_bytes]));
+            let back_ps = fabric.back_ps(rank, if is_long { bytes.min(far_count * each) } else { 0 });
+            let copy_ps = fabric.copy_between_ps(rank, bytes, [reuse.user_bytes, reuse.shared_bytes]);
+            let time_ps = wait_ps + back_ps.max(copy_ps);
             fabric.spend(rank, time_ps);
         });
     }
@@ -518,7 +532,7 @@ mod tests {
     use super::super::{Cluster, Config, NicDevice, Profile, Rates, Software};
     use super::*;
     use crate::machine::nsim_torus;
-    use ayatori_fabric::description::RateWithin;
+    use ayatori_fabric::description::{Among, RateWithin, TimesWithin};
 
     fn config(ranks: u32, core_count: Option<u32>) -> Config {
         let software =
@@ -641,7 +655,7 @@ mod tests {
         assert_eq!(copies_ns(256 << 10, 256 << 10, 1), [1_000, 1_000, 1_000]);
         assert_eq!(copies_ns(0, 64 << 10, 1), [1_000; 3], "nothing is known of the users' memory");
         let both = [1 << 20, 2 << 20].map(|bytes| fabric.copy_within_ps(1_000, bytes));
-        assert_eq!(fabric.copy_between_ps(1_000, [1 << 20, 2 << 20]), both.iter().sum::<u64>() / 2);
+        assert_eq!(fabric.copy_between_ps(0, 1_000, [1 << 20, 2 << 20]), both.iter().sum::<u64>() / 2);
     }
 
     #[test]
@@ -678,6 +692,36 @@ mod tests {
         let some = time_ns(&config, Collective::Barrier, 0, 8);
         let more = time_ns(&config, Collective::Barrier, 0, 24);
         assert_takes((more - some) / 16.0, 650.0);
+    }
+
+    #[test]
+    fn what_all_ranks_do_at_once_takes_longer_among_more() {
+        let times = |permille| vec![TimesWithin { bytes: 1 << 10, permille }];
+        let among = |process_count, permille| Among {
+            process_count,
+            exchange_ps: 40_000,
+            copy: times(permille),
+            reduce: times(2 * permille),
+            moved: times(permille),
+            ..Among::default()
+        };
+        let at_once = |ranks, core_count| {
+            let rates = Rates { among: vec![among(4, 3_000), among(8, 5_000)], ..Rates::default() };
+            Config { rates, ..config(ranks, core_count) }
+        };
+        let barrier = |config: &Config| time_ns(config, Collective::Barrier, 0, 1);
+        for (ranks, more_ns) in [(2, 0.0), (4, 40.0), (16, 40.0)] {
+            assert_takes(barrier(&at_once(ranks, None)) - barrier(&config(ranks, None)), more_ns);
+        }
+        // 16 KiB more: a copy of all; a copy and three reductions of a quarter; a copy of all, as above.
+        let longer = |config: &Config| {
+            let time = |bytes| time_ns(config, Collective::Allreduce, bytes, 1);
+            time(32 << 10) - time(16 << 10)
+        };
+        let bytes = f64::from(16 << 10);
+        assert_takes(longer(&at_once(4, None)), bytes * (3.0 * 2.25 / 10.0 + 6.0 * 0.75 / 5.0));
+        // Of 4 ranks on 2 cores two work at once.
+        assert_takes(longer(&at_once(4, Some(2))), longer(&config(4, Some(2))));
     }
 
     #[test]

@@ -89,9 +89,14 @@ impl Fabric {
             return;
         }
         let now_ps = self.clock_ps(rank);
+        let way_ps = |fabric: &Fabric, bytes| {
+            let alone_ps = software::at_rate(bytes, Some(rate));
+            fabric.at_once_ps(rank, |among| &among.lines_back, packet_bytes, alone_ps)
+        };
+        let [all_ps, under_way_ps] = [packet_bytes, UNDER_WAY_BYTES].map(|bytes| way_ps(self, bytes));
         let back_ps = &mut self.states[rank as usize].back_ps;
-        *back_ps = now_ps.max(*back_ps) + software::at_rate(packet_bytes, Some(rate));
-        let asked_ps = back_ps.saturating_sub(software::at_rate(UNDER_WAY_BYTES, Some(rate)));
+        *back_ps = now_ps.max(*back_ps) + all_ps;
+        let asked_ps = back_ps.saturating_sub(under_way_ps);
         self.spend(rank, asked_ps.saturating_sub(now_ps));
     }
 
@@ -110,6 +115,12 @@ impl Fabric {
     /// lines come, and it copies them out of its first cache. Or the copy alone, which takes it `copy_ps`,
     /// where that is more.
     pub(super) fn take_packet_ps(&self, handle: u32, payload_bytes: u64, copy_ps: u64) -> u64 {
+        let rank = self.flights[handle].to;
+        let alone_ps = self.take_packet_alone_ps(handle, payload_bytes, copy_ps);
+        self.at_once_ps(rank, |among| &among.moved, payload_bytes, alone_ps)
+    }
+
+    fn take_packet_alone_ps(&self, handle: u32, payload_bytes: u64, copy_ps: u64) -> u64 {
         let Flight { from, to, rail, ref cargo, .. } = self.flights[handle];
         let Cargo::Packet { pieces, header_bytes, .. } = *cargo else { return copy_ps };
         if !self.is_read_later(from, to, rail, pieces) {
@@ -146,6 +157,11 @@ impl Fabric {
 
     /// What the bytes take that a process has the kernel copy from another's memory, ps.
     pub(super) fn kernel_copy_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
+        let alone_ps = self.kernel_copy_alone_ps(rank, bytes)?;
+        Some(self.at_once_ps(rank, |among| &among.kernel_copy, bytes as u64, alone_ps))
+    }
+
+    fn kernel_copy_alone_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
         let RankState { working_set_bytes, writes_first, ref got_distances, .. } = self.states[rank as usize];
         let Config { software, rates, .. } = &self.config;
         let fresh_ps = || software::time_ps(&rates.fresh_kernel_copy, bytes as u64, working_set_bytes);
@@ -187,6 +203,7 @@ impl Fabric {
         let working_set_bytes = self.states[rank as usize].working_set_bytes;
         let is_bulk = piece_bytes == PIECE_BYTES[1];
         let rates = is_bulk.then_some(self.config.rates.relay.as_slice())?;
-        software::time_ps(rates, bytes as u64, working_set_bytes)
+        let alone_ps = software::time_ps(rates, bytes as u64, working_set_bytes)?;
+        Some(self.at_once_ps(rank, |among| &among.moved, bytes as u64, alone_ps))
     }
 }

@@ -3,7 +3,9 @@
 use super::Config;
 use super::fabric::Fabric;
 use super::working_set::Distances;
-use ayatori_fabric::description::{LongerTime, RateWithin, SoftwareCosts, Waiting, YieldAmong};
+use ayatori_fabric::description::{
+    Among, LongerTime, RateWithin, SoftwareCosts, TimesWithin, Waiting, YieldAmong,
+};
 
 /// Costs of a process. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +72,8 @@ pub struct Rates {
     pub longer_packets_in_row: Vec<LongerTime>,
     /// Where more than two processes share a core: the fewest first.
     pub yields_among: Vec<YieldAmong>,
+    /// Where more than two processes of a host do the same at once: the fewest first.
+    pub among: Vec<Among>,
 }
 
 impl Rates {
@@ -84,7 +88,14 @@ impl Rates {
             longer_packets: costs.longer_packets.clone(),
             longer_packets_in_row: costs.longer_packets_in_row.clone(),
             yields_among: costs.yields_among.clone(),
+            among: costs.among.clone(),
         }
+    }
+
+    /// What takes longer among so many processes: that of the next more that is known, or of the most.
+    pub(super) fn among(&self, process_count: u32) -> Option<&Among> {
+        let next = self.among.iter().find(|among| among.process_count >= process_count);
+        next.or(self.among.last()).filter(|_| process_count > 2)
     }
 
     /// What a yield takes among so many processes of a core, ps, where it takes `of_two_ps` among two.
@@ -119,6 +130,24 @@ pub(super) fn longer_ps(times: &[LongerTime], few_bytes: u64, bytes: u64) -> Opt
     let whole = i128::from((high.bytes - low.bytes).max(1));
     let more_ps = i128::from(high.more_ps) - i128::from(low.more_ps);
     Some((i128::from(low.more_ps) + more_ps * part / whole).max(0) as u64)
+}
+
+/// What work of so many bytes takes that takes two processes `of_two_ps`. Between two entries it is
+/// interpolated.
+fn times_ps(times: &[TimesWithin], bytes: u64, of_two_ps: u64) -> u64 {
+    let Some(last) = times.last() else { return of_two_ps };
+    let above = times.iter().position(|one| bytes <= one.bytes);
+    let permille = match above {
+        None => u128::from(last.permille),
+        Some(0) => u128::from(times[0].permille),
+        Some(index) => {
+            let (low, high) = (times[index - 1], times[index]);
+            let whole = u128::from(high.bytes - low.bytes);
+            let part = u128::from(bytes - low.bytes);
+            (u128::from(low.permille) * (whole - part) + u128::from(high.permille) * part) / whole
+        }
+    };
+    (u128::from(of_two_ps) * permille / 1_000) as u64
 }
 
 /// Time of so many bytes, ps, of a process that goes through so many (0: unknown, as of the most).
@@ -314,10 +343,34 @@ impl Fabric {
         self.through_memory(rank, self.clock_ps(rank) + after_ps, work.own_ps, bytes)
     }
 
+    /// All processes of its host do the same as this one from now on, or no longer.
+    pub(super) fn set_at_once(&mut self, rank: u32, is_at_once: bool) {
+        self.states[rank as usize].is_at_once = is_at_once;
+    }
+
+    /// What takes longer because all of its host do the same.
+    pub(super) fn among(&self, rank: u32) -> Option<&Among> {
+        if self.config.rates.among.is_empty() || !self.states[rank as usize].is_at_once {
+            return None;
+        }
+        self.config.rates.among(self.cores.at_once_count())
+    }
+
+    /// What work of so many bytes takes a process that takes it `alone_ps` while one other does the same.
+    pub(super) fn at_once_ps(
+        &self,
+        rank: u32,
+        work: fn(&Among) -> &[TimesWithin],
+        bytes: u64,
+        alone_ps: u64,
+    ) -> u64 {
+        self.among(rank).map_or(alone_ps, |among| times_ps(work(among), bytes, alone_ps))
+    }
+
     /// A process copies so many bytes, which are used again so.
     pub(super) fn spend_to_copy(&mut self, rank: u32, bytes: usize, distances: &Distances) {
         let working_set_bytes = self.states[rank as usize].working_set_bytes;
-        let own_ps = distances.mean_ps(working_set_bytes, |within| self.copy_within_ps(bytes, within));
+        let own_ps = distances.mean_ps(working_set_bytes, |within| self.copy_again_ps(rank, bytes, within));
         let time_ps = self.work_ps(rank, 0, MemoryWork::copy(own_ps, bytes));
         self.spend(rank, time_ps);
     }
@@ -326,14 +379,14 @@ impl Fabric {
     pub(super) fn spend_to_reduce(&mut self, rank: u32, [bytes, count]: [usize; 2], distances: &Distances) {
         let working_set_bytes = self.states[rank as usize].working_set_bytes;
         let own_ps =
-            distances.mean_ps(working_set_bytes, |within| self.reduce_within_ps([bytes, count], within));
+            distances.mean_ps(working_set_bytes, |within| self.reduce_again_ps(rank, [bytes, count], within));
         let time_ps = self.work_ps(rank, 0, MemoryWork::reduction(own_ps, bytes * count));
         self.spend(rank, time_ps);
     }
 
     /// Time of a copy by a process.
     pub(super) fn copy_ps(&self, rank: u32, bytes: usize) -> u64 {
-        self.copy_within_ps(bytes, self.states[rank as usize].working_set_bytes)
+        self.copy_again_ps(rank, bytes, self.states[rank as usize].working_set_bytes)
     }
 
     /// The same by one that goes through so many bytes between two uses of these (0: unknown).
@@ -343,12 +396,24 @@ impl Fabric {
         by_table.unwrap_or_else(|| software.copy_ps(*copy_bytes_per_s, bytes as u64, working_set_bytes))
     }
 
+    /// The same by a process whose host's others may copy, too.
+    pub(super) fn copy_again_ps(&self, rank: u32, bytes: usize, working_set_bytes: u64) -> u64 {
+        let alone_ps = self.copy_within_ps(bytes, working_set_bytes);
+        self.at_once_ps(rank, |among| &among.copy, working_set_bytes, alone_ps)
+    }
+
     /// Time of `count` reductions of `bytes` each by a process that goes through so many bytes between two
     /// uses of these.
-    pub(super) fn reduce_within_ps(&self, [bytes, count]: [usize; 2], working_set_bytes: u64) -> u64 {
+    pub(super) fn reduce_again_ps(
+        &self,
+        rank: u32,
+        [bytes, count]: [usize; 2],
+        working_set_bytes: u64,
+    ) -> u64 {
         let Config { software, rates, .. } = &self.config;
         let by_table = time_ps(&rates.reduce, bytes as u64, working_set_bytes);
-        let each_ps = by_table.unwrap_or_else(|| at_rate(bytes as u64, software.reduce_bytes_per_s));
+        let alone_ps = by_table.unwrap_or_else(|| at_rate(bytes as u64, software.reduce_bytes_per_s));
+        let each_ps = self.at_once_ps(rank, |among| &among.reduce, working_set_bytes, alone_ps);
         count as u64 * (software.reduce_ps + each_ps)
     }
 
@@ -387,6 +452,19 @@ mod tests {
         let times = [1, 2, 3, 4, 6, 8, 100].map(|count| rates.yield_ps(600, count));
         assert_eq!(times, [600, 600, 750, 900, 1_300, 1_700, 1_700]);
         assert_eq!(Rates::default().yield_ps(600, 8), 600);
+    }
+
+    #[test]
+    fn what_takes_longer_among_many_is_interpolated_by_bytes() {
+        let times = |bytes, permille| TimesWithin { bytes, permille };
+        let copy = vec![times(100, 1_000), times(200, 3_000)];
+        let found = [50, 100, 150, 200, 900].map(|bytes| times_ps(&copy, bytes, 40));
+        assert_eq!(found, [40, 40, 80, 120, 120]);
+        assert_eq!(times_ps(&[], 100, 40), 40);
+        let among = |process_count| Among { process_count, ..Among::default() };
+        let rates = Rates { among: vec![among(4), among(8)], ..Rates::default() };
+        let counts = [1, 2, 3, 4, 5, 8, 64].map(|count| rates.among(count).map(|one| one.process_count));
+        assert_eq!(counts, [None, None, Some(4), Some(4), Some(8), Some(8), Some(8)]);
     }
 
     #[test]

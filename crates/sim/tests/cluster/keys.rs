@@ -318,6 +318,7 @@ const WORKLOAD: &str = "counted for programs that say what they go through (`Mpi
 const CORES: &str = "how many processes have a core, of their own or with yield_ns, and CPUs of GOAL files";
 const NO_QUEUE: &str =
     "none of these workloads sends packets in a row within a host (`cluster::nic` tests it)";
+const MANY: &str = "among more than two processes of a host, and these have two (`cluster::room` tests it)";
 const OTHER: &str = "has an effect only with the keys beside it, which are in the table";
 
 /// Keys that are not set one by one, and why.
@@ -345,6 +346,7 @@ const LISTED: &[(&str, &str)] = &[
     ("host_models.h.software.kernel_copy_rate.within_kib", WORKLOAD),
     ("host_models.h.software.relay_rate.within_kib", WORKLOAD),
     ("host_models.h.software.hot_copy_gbytes_per_s", WORKLOAD),
+    ("host_models.h.software.among", MANY),
 ];
 
 const SAME: &str = "what the machine has without it";

@@ -6,6 +6,7 @@
 //! shared memory, and each is computed from the figure that shows it most directly ([`fit`]). All other
 //! figures are predictions.
 
+mod among;
 mod kernel_copies;
 mod near;
 mod numa;
@@ -25,6 +26,7 @@ use ayatori_sim::machine::{Simulated, cluster_config, simulate};
 use ayatori_sim::workloads;
 
 use crate::report::Table;
+pub use among::AmongFit;
 pub use kernel_copies::KernelCopyFit;
 pub use near::{Near, Placement, Sighting, Sorted, sort};
 pub use numa::{Node, NumaFit, Topology};
@@ -105,6 +107,8 @@ pub struct Fit {
     pub yield_ns: f64,
     /// What ranks do together.
     pub together: TogetherFit,
+    /// What takes longer among more than two ranks, the fewest first.
+    pub among: Vec<AmongFit>,
     /// Far memory; `None`: there is none, or it was not measured.
     pub numa: Option<NumaFit>,
     /// TCP; `None`: it was not measured.
@@ -126,6 +130,9 @@ pub struct Fit {
 /// # Errors
 /// A figure that is needed and was not measured.
 pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
+    let among = among::fit(samples);
+    let samples: Vec<Sample> = samples.iter().filter(|sample| !among::is_of_more(sample)).cloned().collect();
+    let samples = samples.as_slice();
     let short_ns = times_ns(samples, "pingpong_separate").into_iter().find(|time| time.0 == SHORT_BYTES);
     let short_ns = short_ns.context("pingpong_separate of 8 B between two ranks was not measured")?.1;
     let window = f64::from(RATE_WINDOW);
@@ -165,6 +172,7 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: together::yield_of_two_ns(samples, software_ns).unwrap_or(one_core_ns).max(1.0),
         together: together::fit(samples, copy_gbytes_per_s, software_ns, core_to_core_ns + poll_ns),
+        among,
         numa: numa::fit(samples),
         sockets: over_tcp::sockets(samples, software_ns),
     })
@@ -265,6 +273,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
     }
     text += &together::lines(&fit.together);
     text += &copies_text(facts, fit);
+    text += &among::tables(&fit.among);
     for nic in &nics {
         let assumed = if nic.speed_mbit_per_s.is_none() { " # assumed: it does not say" } else { "" };
         let _ = write!(
@@ -546,6 +555,12 @@ mod tests {
                 schedule_ns: Some(300.0),
                 yields: vec![(4, 600.0)],
             },
+            among: vec![AmongFit {
+                processes: 4,
+                exchange_ns: 70.0,
+                copy: vec![(128 << 10, 1.5), (UNCACHED_BYTES, 2.0)],
+                ..AmongFit::default()
+            }],
             numa: None,
             sockets: Some(socket_costs()),
         }

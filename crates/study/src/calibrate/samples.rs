@@ -99,6 +99,8 @@ pub(super) const BANDWIDTH_WINDOW: u32 = 16;
 pub(super) const KERNEL_COPY_BYTES_MAX: u64 = 4 << 20;
 /// The benchmark of reductions' arithmetic.
 pub(super) const REDUCE: &str = "reduce_local";
+/// The benchmark of their call.
+pub(super) const REDUCE_CALL: &str = "reduce_call";
 /// The length of a short message, bytes.
 pub(super) const SHORT_BYTES: u64 = 8;
 /// Lengths that are copied in and then out, bytes: their slope is that of copies. Longer packets are copied
