@@ -33,6 +33,7 @@ mod assembly;
 mod cables;
 mod change;
 mod error;
+mod host_software;
 mod hosts;
 #[cfg(test)]
 mod keys_tests;
@@ -55,9 +56,10 @@ use toml::de::{DeTable, DeValue};
 pub use assembly::PLANNED_SWITCHES_MAX;
 pub(crate) use assembly::hosts_at;
 pub use error::DescriptionError;
+pub use host_software::{Among, LongerTime, RateWithin, SoftwareCosts, TimesWithin, Waiting, YieldAmong};
 pub use hosts::{
-    Among, Burst, BusKind, BusModel, HostModel, LongerTime, NicDevice, NicModel, NicTransfer, NicsAs,
-    RateWithin, SocketCosts, SoftwareCosts, StageModel, TcpModel, TimesWithin, Waiting, YieldAmong,
+    Burst, BusKind, BusModel, HostModel, NicDevice, NicModel, NicTransfer, NicsAs, SocketCosts, StageModel,
+    TcpModel,
 };
 pub use machine::{Host, HostLink, Machine, Switch};
 pub use models::{Arbitration, FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};
