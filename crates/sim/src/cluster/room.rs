@@ -696,7 +696,11 @@ mod tests {
 
     #[test]
     fn what_all_ranks_do_at_once_takes_longer_among_more() {
-        let times = |permille| vec![TimesWithin { bytes: 1 << 10, permille }];
+        // Nothing is known of the users' memory: the times of the most count.
+        let times = |permille| {
+            let of = |bytes, permille| TimesWithin { bytes, permille };
+            vec![of(8, 1_000), of(1 << 10, permille)]
+        };
         let among = |process_count, permille| Among {
             process_count,
             exchange_ps: 40_000,

@@ -150,6 +150,11 @@ fn times_ps(times: &[TimesWithin], bytes: u64, of_two_ps: u64) -> u64 {
     (u128::from(of_two_ps) * permille / 1_000) as u64
 }
 
+/// What a process goes through, bytes, where 0 is not known, and taken as the most.
+fn of_the_most(working_set_bytes: u64) -> u64 {
+    if working_set_bytes == 0 { u64::MAX } else { working_set_bytes }
+}
+
 /// Time of so many bytes, ps, of a process that goes through so many (0: unknown, as of the most).
 pub(super) fn time_ps(rates: &[RateWithin], bytes: u64, working_set_bytes: u64) -> Option<u64> {
     let last = rates.last()?;
@@ -399,7 +404,7 @@ impl Fabric {
     /// The same by a process whose host's others may copy, too.
     pub(super) fn copy_again_ps(&self, rank: u32, bytes: usize, working_set_bytes: u64) -> u64 {
         let alone_ps = self.copy_within_ps(bytes, working_set_bytes);
-        self.at_once_ps(rank, |among| &among.copy, working_set_bytes, alone_ps)
+        self.at_once_ps(rank, |among| &among.copy, of_the_most(working_set_bytes), alone_ps)
     }
 
     /// Time of `count` reductions of `bytes` each by a process that goes through so many bytes between two
@@ -413,7 +418,8 @@ impl Fabric {
         let Config { software, rates, .. } = &self.config;
         let by_table = time_ps(&rates.reduce, bytes as u64, working_set_bytes);
         let alone_ps = by_table.unwrap_or_else(|| at_rate(bytes as u64, software.reduce_bytes_per_s));
-        let each_ps = self.at_once_ps(rank, |among| &among.reduce, working_set_bytes, alone_ps);
+        let within_bytes = of_the_most(working_set_bytes);
+        let each_ps = self.at_once_ps(rank, |among| &among.reduce, within_bytes, alone_ps);
         count as u64 * (software.reduce_ps + each_ps)
     }
 
