@@ -4,6 +4,7 @@
 //! kind u8 | operation u8 | datatype u16 | number u32                                   8 bytes
 //! Lock, Granted, Withdraw, Flush, Flushed, Post, Complete, Fence: nothing more
 //! Result: data
+//! Several: the messages that it gathers, one after the other, each in a row and with nothing to follow
 //! others, in a row (kind + 128): displacement u64 | length u56 | flags u8              24 | data
 //!         else: displacement u64 | offset u64 | length u64 | layout bytes u32 | flags u32
 //!                                                                                      40 | layout | data
@@ -75,6 +76,8 @@ pub(crate) enum ActiveMessage {
         /// Why, as a number; 0: none was.
         refused: u8,
     },
+    /// Others one after the other, which their origin had no credit to send one by one.
+    Several,
 }
 
 /// The action after an operation.
@@ -163,6 +166,12 @@ impl Head {
         self.fixed_len + self.layout.len()
     }
 
+    /// Whether it may be one of several ([`ActiveMessage::Several`]): it tells its own length, and nothing
+    /// follows it.
+    pub(crate) fn may_be_gathered(&self) -> bool {
+        self.fixed_len == ROW_AT && may_be_gathered(&self.fixed[..ROW_AT])
+    }
+
     /// The bytes: first those, then these.
     pub(crate) fn parts(&self) -> (&[u8], &[u8]) {
         (&self.fixed[..self.fixed_len], &self.layout)
@@ -183,6 +192,7 @@ mod kind {
     pub(super) const WITHDRAW: u8 = 11;
     pub(super) const RESULT: u8 = 12;
     pub(super) const FENCE: u8 = 13;
+    pub(super) const SEVERAL: u8 = 14;
     /// Added where the operand lies in a row.
     pub(super) const IN_A_ROW: u8 = 128;
 }
@@ -200,6 +210,23 @@ const OPERAND_AT: usize = 40;
 const ROW_AT: usize = 24;
 /// Bits of the length of an operand in a row.
 const ROW_LEN_BITS: u32 = 56;
+
+/// Whether a message in a row with this head is a put or an accumulate that nothing follows.
+fn may_be_gathered(row: &[u8]) -> bool {
+    let is_kind = row[0] == kind::PUT | kind::IN_A_ROW || row[0] == kind::ACCUMULATE | kind::IN_A_ROW;
+    is_kind && row[ROW_AT - 1] == 0
+}
+
+/// The first of several messages, and those behind it.
+pub(crate) fn split_gathered(bytes: &[u8]) -> Result<(&[u8], &[u8]), Blame> {
+    let (row, _) = bytes.split_first_chunk::<ROW_AT>().ok_or(SHORT)?;
+    if !may_be_gathered(row) {
+        return Err(Blame("a message among several that must come alone"));
+    }
+    let [.., last] = row.as_chunks::<8>().0 else { return Err(SHORT) };
+    let len = ROW_AT as u64 + (u64::from_le_bytes(*last) & ((1 << ROW_LEN_BITS) - 1));
+    usize::try_from(len).ok().and_then(|len| bytes.split_at_checked(len)).ok_or(SHORT)
+}
 
 impl ActiveMessage {
     /// The first word, and the flags of an operand.
@@ -226,6 +253,7 @@ impl ActiveMessage {
             Self::Post => (kind::POST, 0, 0, (0, 0)),
             Self::Complete => (kind::COMPLETE, 0, 0, (0, 0)),
             Self::Fence { refused } => (kind::FENCE, refused, 0, (0, 0)),
+            Self::Several => (kind::SEVERAL, 0, 0, (0, 0)),
         };
         let word =
             u64::from(kind) | u64::from(operation) << 8 | u64::from(datatype) << 16 | u64::from(number) << 32;
@@ -289,6 +317,7 @@ impl ActiveMessage {
             (head as u8, (head >> 8) as u8, (head >> 16) as u16, (head >> 32) as u32);
         let control = match kind {
             kind::RESULT => return Ok((Self::Result { number, refused: code }, None, behind)),
+            kind::SEVERAL => return Ok((Self::Several, None, behind)),
             kind::LOCK => Some(Self::Lock { exclusive: code != 0, number }),
             kind::GRANTED => Some(Self::Granted { number }),
             kind::WITHDRAW => Some(Self::Withdraw),
@@ -471,6 +500,7 @@ mod tests {
             Just(ActiveMessage::Post),
             Just(ActiveMessage::Complete),
             any::<u8>().prop_map(|refused| ActiveMessage::Fence { refused }),
+            Just(ActiveMessage::Several),
         ]
     }
 
@@ -494,7 +524,8 @@ mod tests {
             let head = message.emit(operand.as_ref()).unwrap();
             let mut bytes = [head.parts().0, head.parts().1].concat();
             prop_assert_eq!(bytes.len(), head.len());
-            let has_data = operand.is_some() || matches!(message, ActiveMessage::Result { .. });
+            let has_more = matches!(message, ActiveMessage::Result { .. } | ActiveMessage::Several);
+            let has_data = operand.is_some() || has_more;
             let data = if has_data { &b"data"[..] } else { &[] };
             bytes.extend_from_slice(data);
             let (again, found, rest) = ActiveMessage::parse(&bytes).unwrap();
@@ -553,6 +584,9 @@ mod tests {
                 *first = kind | if is_row { kind::IN_A_ROW } else { 0 };
             }
             let _ = ActiveMessage::parse(&bytes);
+            if let Ok((first, behind)) = split_gathered(&bytes) {
+                prop_assert_eq!([first, behind].concat(), bytes);
+            }
         }
     }
 
@@ -609,6 +643,7 @@ mod tests {
             (M::Flushed { number: 9, refused: 3 }, word(kind::FLUSHED, 3, 0, 9), 0),
             (M::Post, word(kind::POST, 0, 0, 0), 0),
             (M::Complete, word(kind::COMPLETE, 0, 0, 0), 0),
+            (M::Several, word(kind::SEVERAL, 0, 0, 0), 0),
         ] {
             assert_eq!(message.first(), (first, flags), "{message:?}");
             assert_eq!(message.emit_control(), first.to_le_bytes());

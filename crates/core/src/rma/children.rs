@@ -1,6 +1,8 @@
 //! Messages of windows: how they leave, and what their end means.
 
-use super::{ACTIVE_TAG, Child, Head, INLINE_BYTES_MAX, PARENT, Todo, Wanted, What, WindowId, Windows};
+use super::{
+    ACTIVE_TAG, Child, Head, INLINE_BYTES_MAX, PARENT, ROW_BYTES_MAX, Todo, Wanted, What, WindowId, Windows,
+};
 use crate::buffer::{Buffer, Piece, Scratch};
 use crate::coll::StepId;
 use crate::data::Data;
@@ -9,6 +11,7 @@ use crate::error::Error;
 use crate::ids::{ProcessId, Rank, RequestId, Tag, TagSelector};
 use crate::matching::Key;
 use crate::request::{Completion, Posted, Request, SendMode, State};
+use crate::rma;
 use crate::wire::Envelope;
 
 /// Content of an active message behind its head.
@@ -80,10 +83,19 @@ impl Windows<'_> {
         head: &Head,
         tail: Tail<'_>,
     ) -> Result<(), Error> {
+        let len = head.len() + tail.len();
+        let may_be_gathered = head.may_be_gathered() && tail.len() <= ROW_BYTES_MAX;
+        match self.rma.get(window)?.has_room_to_gather(rank, len) {
+            Some(true) if may_be_gathered => return self.gather((window, rank), head, tail),
+            Some(_) => self.send_gathered(device, window, rank)?,
+            None => {}
+        }
         if self.send_active_at_once(device, (window, rank), head, tail)? {
             return Ok(());
         }
-        let len = head.len() + tail.len();
+        if may_be_gathered && self.has_no_credit(window, rank, len) {
+            return self.gather((window, rank), head, tail);
+        }
         let mut scratch = self.rma.scratch(len);
         let buffer = scratch.buffer(len);
         let (fixed, layout) = head.parts();
@@ -98,6 +110,48 @@ impl Windows<'_> {
         // bounded.
         let what = if len > 2 * INLINE_BYTES_MAX { What::Leaving } else { What::Post };
         self.send_data(device, (window, rank, ACTIVE_TAG), buffer.into(), what, (Some((scratch, len)), None))
+    }
+
+    /// Whether a member can be talked to, and there is no credit for so many bytes.
+    fn has_no_credit(&self, window: WindowId, rank: Rank, len: usize) -> bool {
+        let is_there = self.rma.get(window).is_ok_and(|of| of.peers[rank as usize].lost.is_none());
+        let index = self.peer_of(window, rank).ok().and_then(|peer| self.messages.links.index_of(peer));
+        is_there && index.is_some() && !self.takes_eagerly(window, rank, len)
+    }
+
+    /// Keeps a short operation, with its data, to be sent with others.
+    fn gather(&mut self, (window, rank): (WindowId, Rank), head: &Head, tail: Tail<'_>) -> Result<(), Error> {
+        let (fixed, _) = head.parts();
+        let place = self.rma.get_mut(window)?.gather(rank, fixed.len() + tail.len());
+        let (to_head, to_tail) = place.split_at_mut(fixed.len());
+        to_head.copy_from_slice(fixed);
+        match tail {
+            Tail::Nothing => {}
+            Tail::Bytes(bytes) => to_tail.copy_from_slice(bytes),
+            Tail::Data(data, offset, _) => rma::read(data, offset, to_tail),
+        }
+        Ok(())
+    }
+
+    /// Sends the operations that are gathered for a member.
+    fn send_gathered<D: Device>(
+        &mut self,
+        device: &mut D,
+        window: WindowId,
+        rank: Rank,
+    ) -> Result<(), Error> {
+        let Some(gathered) = self.rma.get_mut(window)?.take_gathered(rank) else { return Ok(()) };
+        let len = gathered.len();
+        let mut scratch = self.rma.scratch(len);
+        let buffer = scratch.buffer(len);
+        buffer.scatter(0, Piece::Bytes(&gathered));
+        let to = (window, rank, ACTIVE_TAG);
+        let sent = self.send_data(device, to, buffer.into(), What::Post, (Some((scratch, len)), None));
+        if let Err(error) = sent {
+            // Its users have gone on: the next flush says it.
+            self.rma.get_mut(window)?.peer(rank)?.failure.get_or_insert(error);
+        }
+        sent
     }
 
     /// Sends an active message from where it lies, if it lies in two pieces and can go at once.

@@ -16,6 +16,7 @@
 //!                 ◄════════════════════════════════════ message `tag`
 //!   accumulate    active(place, operation, data)  (chunks) ──────► applied, one after the other
 //!   … and fetch   as a get, with operation and data ─────────────► old value copied, applied, sent
+//!   … short, without credit        several of these in one message
 //!   flush         active(number) ────────────────────────────────► when all from this origin is done:
 //!                 ◄──────────────────────────── active(number, error)
 //!                 where each flush is of one operation, that asks itself and the flush only waits
@@ -26,6 +27,10 @@
 //!   fence         active ◄──► active: between two members, effective as "complete" is,
 //!                 and a flush where something long is under way or the target alone can judge a place
 //! ```
+//!
+//! An origin without credit keeps short puts and accumulates whose bytes lie in a row, and sends them as one
+//! message: when that is 16 KiB long, or before the next active message of another kind to the same target,
+//! which a flush and each other end of operations is.
 //!
 //! Active messages of one origin are handled in the order sent (they share an envelope), each whole before
 //! the next. So accumulates keep their order, and since one engine executes them, each is atomic. One that
@@ -58,7 +63,9 @@ mod tests;
 mod window;
 mod words;
 
-pub(crate) use active::{ActiveMessage, Follow, Head, Operand, RowAccess, refusal, refusal_of};
+pub(crate) use active::{
+    ActiveMessage, Follow, Head, Operand, RowAccess, refusal, refusal_of, split_gathered,
+};
 pub use apply::{accumulate, check_operation, compare_and_swap_in};
 pub(crate) use apply::{accumulate_here, apply, compare_and_swap, read, with_room};
 pub(crate) use window::{Hold, Wanted, Wants, Window};
@@ -95,6 +102,9 @@ pub const ROW_BYTES_MAX: usize = 1 << 10;
 /// A result up to this length is an active message, too, and needs no matched receive. Both sides know the
 /// length.
 pub(crate) const RESULT_BYTES_MAX: u64 = 1 << 10;
+
+/// Short operations that there is no credit for are gathered up to here.
+pub(crate) const GATHERED_BYTES_MAX: usize = INLINE_BYTES_MAX;
 
 /// Data of one active message of an accumulate, at most.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;

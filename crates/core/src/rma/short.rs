@@ -110,7 +110,8 @@ impl Windows<'_> {
     /// member, or nothing was exchanged yet.
     #[inline(always)]
     fn way_to(&self, window: WindowId, rank: Rank) -> Option<(LinkIndex, Envelope)> {
-        let of = self.rma.get(window).ok()?;
+        // Nothing overtakes operations that are gathered.
+        let of = self.rma.get(window).ok().filter(|of| of.gathering_count == 0)?;
         let peer = of.group.process(rank).filter(|peer| *peer != self.messages.me)?;
         let index = self.messages.links.index_of(peer)?;
         Some((index, Envelope { context: of.context, source: of.rank, tag: ACTIVE_TAG }))

@@ -223,8 +223,21 @@ impl Windows<'_> {
                     Ok(())
                 });
             }
+            (ActiveMessage::Several, None) => self.take_several(at, rank, data)?,
             (control, None) => self.on_control(at, rank, control)?,
             _ => return Err(MALFORMED),
+        }
+        Ok(())
+    }
+
+    /// Messages that were gathered, each of which is a short put or accumulate.
+    fn take_several(&mut self, at: u32, rank: Rank, mut bytes: &[u8]) -> Result<(), Blame> {
+        while !bytes.is_empty() {
+            let (first, behind) = rma::split_gathered(bytes)?;
+            if !self.is_row_access(at, rank, first) {
+                self.try_active(at, rank, first)?;
+            }
+            bytes = behind;
         }
         Ok(())
     }
@@ -478,6 +491,7 @@ impl Windows<'_> {
             let Some(window) = self.rma.windows[at as usize].as_mut() else { continue };
             let mut granted = Vec::new();
             window.forget_locks_of(rank, &mut granted);
+            drop(window.take_gathered(rank));
             let (context, peer) = (window.context, &mut window.peers[rank as usize]);
             peer.lost = Some(error);
             let unflushed = peer.flush_sent.wrapping_sub(peer.flush_done);

@@ -41,6 +41,8 @@ pub(crate) struct Window {
     fences_count: u32,
     /// Something long was begun since the last fence.
     has_long: bool,
+    /// Members for which operations are gathered.
+    pub(crate) gathering_count: u32,
 }
 
 /// A short result that is to come.
@@ -81,6 +83,9 @@ impl Wanted {
 #[derive(Default)]
 pub(crate) struct Peer {
     // As its origin:
+    /// Short operations that wait for credit, or for a message that must not overtake them: the bytes of
+    /// [`ActiveMessage::Several`](super::ActiveMessage::Several).
+    gathered: Vec<u8>,
     next_tag: u32,
     /// Messages of ours that still read or write the user's memory.
     pub(crate) pending: u32,
@@ -222,6 +227,7 @@ impl Window {
             results_count: 0,
             fences_count: 0,
             has_long: false,
+            gathering_count: 0,
         }
     }
 
@@ -274,6 +280,33 @@ impl Window {
         }
         self.peers[self.rank as usize].fences = self.fences_count;
         self.fences_count
+    }
+
+    /// Whether operations are gathered for a member, and there is room for one of so many bytes; `None`: none
+    /// are.
+    pub(crate) fn has_room_to_gather(&self, rank: Rank, len: usize) -> Option<bool> {
+        let gathered = &self.peers.get(rank as usize)?.gathered;
+        (!gathered.is_empty()).then(|| gathered.len() + len <= super::GATHERED_BYTES_MAX)
+    }
+
+    /// Adds an operation to those that are gathered for a member. Gives the place of its bytes.
+    pub(crate) fn gather(&mut self, rank: Rank, len: usize) -> &mut [u8] {
+        let gathered = &mut self.peers[rank as usize].gathered;
+        if gathered.is_empty() {
+            self.gathering_count += 1;
+            gathered.extend_from_slice(&super::ActiveMessage::Several.emit_control());
+        }
+        let at = gathered.len();
+        gathered.resize(at + len, 0);
+        &mut gathered[at..]
+    }
+
+    /// The message of all operations that are gathered for a member, if there are some.
+    pub(crate) fn take_gathered(&mut self, rank: Rank) -> Option<Vec<u8>> {
+        let gathered = core::mem::take(&mut self.peers.get_mut(rank as usize)?.gathered);
+        let has_some = !gathered.is_empty();
+        self.gathering_count -= u32::from(has_some);
+        has_some.then_some(gathered)
     }
 
     /// The operations so far end without a flush.

@@ -25,6 +25,7 @@ const SECOND_LOCK: &str = "a second lock of one window";
 const NO_LOCK: &str = "a lock given back that was not granted";
 const NO_FLUSH: &str = "an answer to a flush that was not sent";
 const NOT_ASKED: &str = "a result that was not asked for";
+const SHORT: &str = "a window's message cut short";
 const MALFORMED: &str = "a message of a window that is no correct one";
 
 fn windows() -> Net {
@@ -168,6 +169,29 @@ fn an_operation_whose_data_does_not_fit_cuts_its_sender_off() {
         assert_eq!(blamed(&mut net), Some(MALFORMED), "{message:?} {operand:?} {data_len}");
         assert!(is_zero(&mut net), "{message:?} {operand:?} {data_len}");
     }
+}
+
+#[test]
+fn several_messages_are_such_as_nothing_follows() {
+    let put = |follow| M::Put(follow).emit_row(0, 4);
+    let whole = [&put(Follow::Nothing)[..], &[1; 4]].concat();
+    let get = M::Get(3).emit_row(0, 4);
+    let alone = "a message among several that must come alone";
+    let cases = [
+        ([&whole[..], &get].concat(), alone),
+        ([&whole[..], &put(Follow::Flushed(1)), &[1; 4]].concat(), alone),
+        ([&whole[..], &M::Several.emit_control(), &whole].concat(), alone),
+        ([&whole[..], &whole[..27]].concat(), SHORT),
+        ([&whole[..], &whole[..23]].concat(), SHORT),
+    ];
+    for (bytes, why) in cases {
+        let mut net = windows();
+        send(&mut net, M::Several, None, &bytes);
+        assert_eq!(blamed(&mut net), Some(why), "{bytes:?}");
+    }
+    let mut net = windows();
+    send(&mut net, M::Several, None, &[whole.clone(), whole].concat());
+    assert_eq!((blamed(&mut net), is_zero(&mut net)), (None, false));
 }
 
 #[test]

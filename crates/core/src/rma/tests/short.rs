@@ -231,13 +231,11 @@ fn contiguous_accumulate_needs_whole_elements_and_a_defined_op() {
     }
 }
 
-/// An origin without credit announces each operation, and the data of each takes a way there and back.
-#[test]
-fn announced_operations_do_not_come_one_after_the_other() {
-    const OPERATIONS: u64 = 400;
+/// Two processes that have talked, whose messages of windows are all announced, and their windows.
+fn announcing() -> (Net, Vec<Buffer>) {
     let rail = RailCapabilities { eager_bytes_max: 16, ..RailCapabilities::default() };
     let mut net = Net::new(2, 1, rail);
-    let windows: Vec<Buffer> = (0..2).map(|_| Buffer::leaked(8)).collect();
+    let windows: Vec<Buffer> = (0..2).map(|_| Buffer::leaked(24)).collect();
     for (me, window) in windows.iter().enumerate() {
         let process = &mut net.nodes[me].0;
         let group = Group::world(2);
@@ -245,25 +243,99 @@ fn announced_operations_do_not_come_one_after_the_other() {
         assert_eq!(process.windows().add(comm, Memory::Fixed(*window)), Ok(WINDOW));
     }
     let (process, port) = &mut net.nodes[0];
-    for number in 1..=OPERATIONS {
-        let place = Place { displacement: 0, layout: Layout::bytes(8), count: 1 };
+    let lock = process.windows().lock(port, WINDOW, [1].into(), false);
+    assert!(matches!(lock, Ok(Posted::Pending(_))), "{lock:?}");
+    net.settle();
+    (net, windows)
+}
+
+/// Process 0 accumulates so many numbers at a place; the rounds until its flush is over, in each of which
+/// each does all that it can do without the other.
+fn rounds_of(net: &mut Net, layout: &Layout, numbers: impl Iterator<Item = u64>) -> u64 {
+    let (process, port) = &mut net.nodes[0];
+    let mut count = 0;
+    for number in numbers {
+        let place = Place { displacement: 0, layout: layout.clone(), count: 1 };
         let value = Buffer::leaked(8);
         value.scatter(0, Piece::Bytes(&number.to_ne_bytes()));
-        let what = (Operation::Replace, Predefined::Int64);
+        let what = (Operation::Replace, Predefined::Int32);
         let posted =
             process.windows().accumulate(port, (WINDOW, 1, place), (Some(value.into()), None), what, false);
         assert_eq!(posted, Ok(Posted::Done(Completion::EMPTY)));
+        count += 1;
     }
     let Ok(Posted::Pending(flush)) = process.windows().flush(port, WINDOW, Some(1), false) else {
         panic!("nothing has come");
     };
     let mut rounds = 0;
     while net.nodes[0].0.take(flush).unwrap().is_none() {
-        // Each does all that it can do without the other.
         (0..2).for_each(|node| while net.progress(node, u32::MAX) {});
         rounds += 1;
-        assert!(rounds <= 2 * OPERATIONS, "the flush is never over");
+        assert!(rounds <= 2 * count, "the flush is never over");
     }
-    assert!(rounds < OPERATIONS / 8, "{rounds} rounds for {OPERATIONS} operations");
-    assert_eq!(windows[1].to_vec().unwrap(), OPERATIONS.to_ne_bytes(), "in the order sent");
+    rounds
+}
+
+/// An origin without credit gathers short operations. What cannot be gathered is announced each by itself,
+/// and its data take a way there and back, but not one after the other.
+#[test]
+fn operations_without_credit_go_together() {
+    const OPERATIONS: u64 = 400;
+    let row = Layout::bytes(8);
+    let apart = Layout::bytes(4).repeat(2, 8).expect("it is short");
+    for (layout, rounds_max) in [(row, 6), (apart, OPERATIONS / 8)] {
+        let (mut net, windows) = announcing();
+        let rounds = rounds_of(&mut net, &layout, 1..=OPERATIONS);
+        assert!(rounds < rounds_max, "{rounds} rounds for {OPERATIONS} operations");
+        let found = windows[1].to_vec().unwrap();
+        assert_eq!(found[..4], OPERATIONS.to_ne_bytes()[..4], "in the order sent");
+        assert_eq!(net.nodes[0].0.windows().rma.get(WINDOW).unwrap().gathering_count, 0);
+    }
+}
+
+/// More than one message of them, and operations of other kinds between.
+#[test]
+fn gathered_operations_keep_their_order() {
+    let (mut net, windows) = announcing();
+    let sum = (Operation::Sum, Predefined::Uint64);
+    let one = || {
+        let one = Buffer::leaked(8);
+        one.scatter(0, Piece::Bytes(&1_u64.to_ne_bytes()));
+        one
+    };
+    let (process, port) = &mut net.nodes[0];
+    let mut fetched = Vec::new();
+    for number in 0..3_000 {
+        let is_fetch = number % 1_000 == 999;
+        let old = is_fetch.then(|| Buffer::leaked(8));
+        fetched.extend(old);
+        let done = process.windows().accumulate_row(port, (WINDOW, 1, 8), (one(), old), sum);
+        assert_eq!(done, Ok(()));
+        let most = super::super::GATHERED_BYTES_MAX;
+        let window = process.windows().rma.get(WINDOW).unwrap();
+        assert_eq!(window.gathering_count, u32::from(!is_fetch), "{number}");
+        assert_eq!(window.has_room_to_gather(1, most), (!is_fetch).then_some(false));
+    }
+    let Ok(Posted::Pending(flush)) = process.windows().flush(port, WINDOW, Some(1), false) else {
+        panic!("nothing has come");
+    };
+    net.settle();
+    assert_eq!(net.nodes[0].0.take(flush).unwrap().expect("it is over").error, None);
+    let number = |bytes: Vec<u8>| u64::from_ne_bytes(bytes.try_into().unwrap());
+    let olds: Vec<u64> = fetched.iter().map(|old| number(old.to_vec().unwrap())).collect();
+    assert_eq!(olds, [999, 1_999, 2_999]);
+    assert_eq!(number(windows[1].to_vec().unwrap()[8..16].to_vec()), 3_000);
+}
+
+#[test]
+fn what_is_gathered_for_a_lost_process_fails_the_flush() {
+    let (mut net, _) = announcing();
+    let (process, port) = &mut net.nodes[0];
+    assert_eq!(process.windows().put_row(port, (WINDOW, 1, 0), Buffer::leaked(8)), Ok(()));
+    assert_eq!(process.windows().rma.get(WINDOW).unwrap().gathering_count, 1);
+    process.handle_peer_gone(port, ProcessId(1));
+    assert_eq!(process.windows().rma.get(WINDOW).unwrap().gathering_count, 0);
+    let flush = process.windows().flush(port, WINDOW, Some(1), false);
+    assert_eq!(flush, Err(Error::ProcessAborted(ProcessId(1))));
+    assert!(process.windows().put_row(port, (WINDOW, 1, 0), Buffer::leaked(8)).is_err());
 }
