@@ -1,7 +1,8 @@
 //! Messages of windows: how they leave, and what their end means.
 
 use super::{
-    ACTIVE_TAG, Child, Head, INLINE_BYTES_MAX, PARENT, ROW_BYTES_MAX, Todo, Wanted, What, WindowId, Windows,
+    ACTIVE_TAG, Child, GATHERED_BYTES_MAX, Head, INLINE_BYTES_MAX, PARENT, ROW_BYTES_MAX, Todo, Wanted, What,
+    WindowId, Windows,
 };
 use crate::buffer::{Buffer, Piece, Scratch};
 use crate::coll::StepId;
@@ -11,7 +12,6 @@ use crate::error::Error;
 use crate::ids::{ProcessId, Rank, RequestId, Tag, TagSelector};
 use crate::matching::Key;
 use crate::request::{Completion, Posted, Request, SendMode, State};
-use crate::rma;
 use crate::wire::Envelope;
 
 /// Content of an active message behind its head.
@@ -30,6 +30,18 @@ impl Tail<'_> {
             Self::Bytes(bytes) => bytes.len(),
             Self::Data(_, _, len) => *len,
         }
+    }
+}
+
+/// Writes an active message into memory of its length.
+fn lay_out(head: &Head, tail: Tail<'_>, buffer: Buffer) {
+    let (fixed, layout) = head.parts();
+    buffer.scatter(0, Piece::Bytes(fixed));
+    buffer.scatter(fixed.len(), Piece::Bytes(layout));
+    match tail {
+        Tail::Nothing => {}
+        Tail::Bytes(bytes) => buffer.scatter(head.len(), Piece::Bytes(bytes)),
+        Tail::Data(data, offset, len) => data.copy_out(offset, buffer.part(head.len(), len)),
     }
 }
 
@@ -98,14 +110,7 @@ impl Windows<'_> {
         }
         let mut scratch = self.rma.scratch(len);
         let buffer = scratch.buffer(len);
-        let (fixed, layout) = head.parts();
-        buffer.scatter(0, Piece::Bytes(fixed));
-        buffer.scatter(fixed.len(), Piece::Bytes(layout));
-        match tail {
-            Tail::Nothing => {}
-            Tail::Bytes(bytes) => buffer.scatter(head.len(), Piece::Bytes(bytes)),
-            Tail::Data(data, offset, len) => data.copy_out(offset, buffer.part(head.len(), len)),
-        }
+        lay_out(head, tail, buffer);
         // The memory of long ones is waited for as if it were the user's: what a program has under way stays
         // bounded.
         let what = if len > 2 * INLINE_BYTES_MAX { What::Leaving } else { What::Post };
@@ -114,21 +119,22 @@ impl Windows<'_> {
 
     /// Whether a member can be talked to, and there is no credit for so many bytes.
     fn has_no_credit(&self, window: WindowId, rank: Rank, len: usize) -> bool {
-        let is_there = self.rma.get(window).is_ok_and(|of| of.peers[rank as usize].lost.is_none());
+        let is_there = self
+            .rma
+            .get(window)
+            .is_ok_and(|of| of.peers.get(rank as usize).is_some_and(|peer| peer.lost.is_none()));
         let index = self.peer_of(window, rank).ok().and_then(|peer| self.messages.links.index_of(peer));
         is_there && index.is_some() && !self.takes_eagerly(window, rank, len)
     }
 
     /// Keeps a short operation, with its data, to be sent with others.
     fn gather(&mut self, (window, rank): (WindowId, Rank), head: &Head, tail: Tail<'_>) -> Result<(), Error> {
-        let (fixed, _) = head.parts();
-        let place = self.rma.get_mut(window)?.gather(rank, fixed.len() + tail.len());
-        let (to_head, to_tail) = place.split_at_mut(fixed.len());
-        to_head.copy_from_slice(fixed);
-        match tail {
-            Tail::Nothing => {}
-            Tail::Bytes(bytes) => to_tail.copy_from_slice(bytes),
-            Tail::Data(data, offset, _) => rma::read(data, offset, to_tail),
+        if !self.rma.get(window)?.is_gathering(rank) {
+            let scratch = self.rma.scratch(GATHERED_BYTES_MAX);
+            self.rma.get_mut(window)?.begin_gathering(rank, scratch);
+        }
+        if let Some(place) = self.rma.get_mut(window)?.gather(rank, head.len() + tail.len()) {
+            lay_out(head, tail, place);
         }
         Ok(())
     }
@@ -140,13 +146,9 @@ impl Windows<'_> {
         window: WindowId,
         rank: Rank,
     ) -> Result<(), Error> {
-        let Some(gathered) = self.rma.get_mut(window)?.take_gathered(rank) else { return Ok(()) };
-        let len = gathered.len();
-        let mut scratch = self.rma.scratch(len);
-        let buffer = scratch.buffer(len);
-        buffer.scatter(0, Piece::Bytes(&gathered));
-        let to = (window, rank, ACTIVE_TAG);
-        let sent = self.send_data(device, to, buffer.into(), What::Post, (Some((scratch, len)), None));
+        let Some((mut scratch, len)) = self.rma.get_mut(window)?.take_gathered(rank) else { return Ok(()) };
+        let (to, data) = ((window, rank, ACTIVE_TAG), scratch.buffer(len).into());
+        let sent = self.send_data(device, to, data, What::Post, (Some((scratch, len)), None));
         if let Err(error) = sent {
             // Its users have gone on: the next flush says it.
             self.rma.get_mut(window)?.peer(rank)?.failure.get_or_insert(error);

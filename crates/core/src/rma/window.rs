@@ -1,7 +1,7 @@
 //! One member's state of a window: its memory, and the accesses to and from each of the others.
 
 use super::{Memory, Operand, Place};
-use crate::buffer::{Buffer, Scratch};
+use crate::buffer::{Buffer, Piece, Scratch};
 use crate::data::Data;
 use crate::error::Error;
 use crate::group::Group;
@@ -84,8 +84,8 @@ impl Wanted {
 pub(crate) struct Peer {
     // As its origin:
     /// Short operations that wait for credit, or for a message that must not overtake them: the bytes of
-    /// [`ActiveMessage::Several`](super::ActiveMessage::Several).
-    gathered: Vec<u8>,
+    /// [`ActiveMessage::Several`](super::ActiveMessage::Several), and how many.
+    gathered: Option<(Scratch, usize)>,
     next_tag: u32,
     /// Messages of ours that still read or write the user's memory.
     pub(crate) pending: u32,
@@ -282,31 +282,39 @@ impl Window {
         self.fences_count
     }
 
-    /// Whether operations are gathered for a member, and there is room for one of so many bytes; `None`: none
-    /// are.
-    pub(crate) fn has_room_to_gather(&self, rank: Rank, len: usize) -> Option<bool> {
-        let gathered = &self.peers.get(rank as usize)?.gathered;
-        (!gathered.is_empty()).then(|| gathered.len() + len <= super::GATHERED_BYTES_MAX)
+    /// Whether operations are gathered for a member.
+    pub(crate) fn is_gathering(&self, rank: Rank) -> bool {
+        self.peers.get(rank as usize).is_some_and(|peer| peer.gathered.is_some())
     }
 
-    /// Adds an operation to those that are gathered for a member. Gives the place of its bytes.
-    pub(crate) fn gather(&mut self, rank: Rank, len: usize) -> &mut [u8] {
-        let gathered = &mut self.peers[rank as usize].gathered;
-        if gathered.is_empty() {
-            self.gathering_count += 1;
-            gathered.extend_from_slice(&super::ActiveMessage::Several.emit_control());
-        }
-        let at = gathered.len();
-        gathered.resize(at + len, 0);
-        &mut gathered[at..]
+    /// Whether there is room for one of so many bytes more; `None`: none are gathered for the member.
+    pub(crate) fn has_room_to_gather(&self, rank: Rank, len: usize) -> Option<bool> {
+        let (_, gathered) = self.peers.get(rank as usize)?.gathered.as_ref()?;
+        Some(gathered + len <= super::GATHERED_BYTES_MAX)
+    }
+
+    /// Operations are gathered for a member from now on, in memory of
+    /// [`GATHERED_BYTES_MAX`](super::GATHERED_BYTES_MAX) bytes.
+    pub(crate) fn begin_gathering(&mut self, rank: Rank, mut scratch: Scratch) {
+        let head = super::ActiveMessage::Several.emit_control();
+        scratch.buffer(head.len()).scatter(0, Piece::Bytes(&head));
+        self.peers[rank as usize].gathered = Some((scratch, head.len()));
+        self.gathering_count += 1;
+    }
+
+    /// The place of one of so many bytes more, for which there is room.
+    pub(crate) fn gather(&mut self, rank: Rank, len: usize) -> Option<Buffer> {
+        let (scratch, gathered) = self.peers[rank as usize].gathered.as_mut()?;
+        let at = *gathered;
+        *gathered += len;
+        Some(scratch.buffer(*gathered).part(at, len))
     }
 
     /// The message of all operations that are gathered for a member, if there are some.
-    pub(crate) fn take_gathered(&mut self, rank: Rank) -> Option<Vec<u8>> {
-        let gathered = core::mem::take(&mut self.peers.get_mut(rank as usize)?.gathered);
-        let has_some = !gathered.is_empty();
-        self.gathering_count -= u32::from(has_some);
-        has_some.then_some(gathered)
+    pub(crate) fn take_gathered(&mut self, rank: Rank) -> Option<(Scratch, usize)> {
+        let gathered = self.peers.get_mut(rank as usize)?.gathered.take()?;
+        self.gathering_count -= 1;
+        Some(gathered)
     }
 
     /// The operations so far end without a flush.
