@@ -22,15 +22,6 @@ struct shared { struct line met, released; char areas[]; };
 
 static struct shared *shared;
 
-static void pause_a_moment(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb"); /* as Rust's spin_loop */
-#endif
-}
-
 /* All are here. */
 static void meet(void)
 {
@@ -38,7 +29,7 @@ static void meet(void)
     number++;
     if (__atomic_add_fetch(&shared->met.value, 1, __ATOMIC_ACQ_REL) == number * bench_size)
         __atomic_store_n(&shared->released.value, number, __ATOMIC_RELEASE);
-    while (__atomic_load_n(&shared->released.value, __ATOMIC_ACQUIRE) < number) pause_a_moment();
+    while (__atomic_load_n(&shared->released.value, __ATOMIC_ACQUIRE) < number) bench_pause();
 }
 
 static char *area_of(int rank, int turn)

@@ -219,6 +219,16 @@ static inline void bench_result(const char *name, size_t bytes, double value, co
     fflush(stdout);
 }
 
+/* Between two looks at memory that another rank writes. */
+static inline void bench_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb"); /* as Rust's spin_loop */
+#endif
+}
+
 /* Message lengths from nothing to 4 MiB. */
 __attribute__((unused))
 static const int bench_sizes[] = {0,       8,       64,      256,       1 << 10,   4 << 10,   8 << 10,  16 << 10,

@@ -50,15 +50,6 @@ static void fetch_to_write(const char *line)
 #endif
 }
 
-static void pause_a_moment(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb"); /* as Rust's spin_loop */
-#endif
-}
-
 static size_t lines_of(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
 /* Where a packet's lines begin. */
@@ -106,7 +97,7 @@ static void receive_one(struct way *w)
     char header[HEADER], *slot = bytes_of(ring, end->slot);
     while (__atomic_load_n(word_of(ring, end->slot), __ATOMIC_ACQUIRE) != end->slot + 1) {
         if (++polls > EARLY_POLLS) __builtin_prefetch(ring->pairs[end->slot % SLOTS / 2].bytes + SLOT);
-        pause_a_moment();
+        bench_pause();
     }
     __builtin_prefetch(bytes_of(ring, end->slot + READ_AHEAD));
     if (is_pair) __builtin_prefetch(slot + SLOT);
