@@ -58,12 +58,18 @@ fn one(samples: &[Sample], processes: u32) -> AmongFit {
     if let (Some(two), Some(more)) = (uncached(2), uncached(processes)) {
         copy.push((UNCACHED_BYTES, (two / more).max(1.0)));
     }
-    let exchange = of_both(samples, EXCHANGE, processes, |[two, more]| 1e3 * (more - two));
+    let exchange_ns = |ranks| {
+        let is_it = |sample: &&Sample| {
+            (sample.name.as_str(), sample.ranks, sample.bytes) == (EXCHANGE, ranks, SHORT_BYTES)
+        };
+        samples.iter().find(is_it).map(|sample| 1e3 * sample.value)
+    };
+    let longer_ns = exchange_ns(processes).zip(exchange_ns(2)).map_or(0.0, |(more, two)| more - two);
     // Of what a rank reads, a part is its own: half of it between two.
     let others_part = 2.0 * f64::from(processes - 1) / f64::from(processes);
     AmongFit {
         processes,
-        exchange_ns: exchange.first().map_or(0.0, |one| one.1),
+        exchange_ns: longer_ns.max(0.0),
         copy,
         reduce: doubled(rates(REDUCE)),
         kernel_copy: times(KERNEL_COPY_AMONG),
@@ -72,17 +78,18 @@ fn one(samples: &[Sample], processes: u32) -> AmongFit {
     }
 }
 
-/// By length: what a figure among two and the same among so many show.
+/// By length: how many times longer a figure shows something to take among so many than among two, at least
+/// 1.
 fn of_both(
     samples: &[Sample],
     name: &str,
     processes: u32,
     times: impl Fn([f64; 2]) -> f64,
 ) -> Vec<(u64, f64)> {
-    let bytes_min = if name == EXCHANGE { SHORT_BYTES } else { SHORT_BYTES + 1 };
     let of = |ranks| {
-        let is_it =
-            move |sample: &&Sample| sample.name == name && sample.ranks == ranks && sample.bytes >= bytes_min;
+        let is_it = move |sample: &&Sample| {
+            sample.name == name && sample.ranks == ranks && sample.bytes > SHORT_BYTES
+        };
         samples.iter().filter(is_it)
     };
     let both = |more: &Sample| {
@@ -142,6 +149,7 @@ mod tests {
             sample(EXCHANGE, 2, 8, 0.25),
             sample(EXCHANGE, 16, 8, 0.55),
             sample(EXCHANGE, 16, 1_024, 5.0),
+            sample(EXCHANGE, 4, 8, 0.2),
             sample(READ_PARTS, 16, 8_192, 5.0),
             sample(COPY, 2, 4_096, 90.0),
             sample(COPY, 4, 4_096, 100.0),
@@ -177,7 +185,8 @@ mod tests {
         assert_eq!(tables(&[]), "");
         let expected = "\n[[host_models.node.software.among]]\nprocesses = 16 # at once, beside two\n\
                         exchange_ns = 300.0 # MPI_Allgather of 8 B, longer than between two\n\
-                        copy = [ # memcpy\n    { within_kib = 8, times = 3.00 },\n    { within_kib = 65536, times = 4.00 },\n]\n";
+                        copy = [ # memcpy\n    { within_kib = 8, times = 3.00 },\n    \
+                        { within_kib = 65536, times = 4.00 },\n]\n";
         assert_eq!(tables(&found[1..]), expected);
     }
 }
