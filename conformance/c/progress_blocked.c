@@ -57,7 +57,8 @@ static int wait_in(int how)
     double took = MPI_Wtime() - begin;
     if (how == 2) OK(MPI_Recv(&value, 1, MPI_INT, 0, how, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     CHECK(value == how + 10, "received %d", value);
-    CHECK((double)by_all <= WAKES_MAX + wakes_per_s_max * took, "wait %d: %ld wake-ups in %.1f s", how, by_all, took);
+    double most = WAKES_MAX + wakes_per_s_max * took;
+    CHECK((double)by_all <= most, "wait %d: %ld wake-ups in %.1f s", how, by_all, took);
     if (getenv("CHECK_SHOW")) fprintf(stderr, "wait %d: %ld wake-ups in %.1f s, %ld of the caller\n", how, by_all, took, by_thread);
     return by_thread > 0;
 }
