@@ -1,6 +1,6 @@
 /* A process that looks at its own window again and again, and calls nothing else: it makes progress all the
- * same, or what it looks for never comes. Each other process first sends it a message that it must answer, and
- * then adds to its counter. Nothing else makes progress (mode inline). */
+ * same, or what it looks for never comes. Each other process first sends it a message that it must answer,
+ * and then adds to its counter. Nothing else makes progress (mode inline). */
 #include "check.h"
 
 #if defined(__has_include)

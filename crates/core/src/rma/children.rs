@@ -129,7 +129,7 @@ impl Windows<'_> {
 
     /// Keeps a short operation, with its data, to be sent with others.
     fn gather(&mut self, (window, rank): (WindowId, Rank), head: &Head, tail: Tail<'_>) -> Result<(), Error> {
-        if !self.rma.get(window)?.is_gathering(rank) {
+        if self.rma.get(window)?.has_room_to_gather(rank, 0).is_none() {
             let scratch = self.rma.scratch(GATHERED_BYTES_MAX);
             self.rma.get_mut(window)?.begin_gathering(rank, scratch);
         }

@@ -282,14 +282,9 @@ impl Window {
         self.fences_count
     }
 
-    /// Whether operations are gathered for a member.
-    pub(crate) fn is_gathering(&self, rank: Rank) -> bool {
-        self.peers.get(rank as usize).is_some_and(|peer| peer.gathered.is_some())
-    }
-
     /// Whether there is room for one of so many bytes more; `None`: none are gathered for the member.
     pub(crate) fn has_room_to_gather(&self, rank: Rank, len: usize) -> Option<bool> {
-        let (_, gathered) = self.peers.get(rank as usize)?.gathered.as_ref()?;
+        let gathered = self.peers.get(rank as usize)?.gathered.as_ref()?.1;
         Some(gathered + len <= super::GATHERED_BYTES_MAX)
     }
 
