@@ -6,8 +6,9 @@
  * From the sender's memory into a ring and from there into the receiver's, as the library's shared memory
  * (`ayatori_devices::shm`, ring): up to 32 B lie in a line with a header and the word that the receiver
  * waits for, up to 88 B in two, of which the receiver asks for the second one while it waits, and more in
- * lines of their own. The sender fetches the next packet's lines back when it has written this one. Who
- * waits pauses between two looks. */
+ * lines of their own. The sender fetches the next packet's lines back when it has written this one. On AMD's
+ * processors packets of 512 B to 4 KiB go back to the first 8 KiB of the lines once these have been read, and
+ * only 2 KiB of the next one are fetched then. Who waits pauses between two looks. */
 #include "bench.h"
 
 #define LINE 64
@@ -18,6 +19,11 @@
 #define LINES ((size_t)128 << 10)
 /* Short packets go round the first half of the lines. */
 #define SHORT ((size_t)2 << 10)
+/* The first lines, which are taken again where that is quicker, and by which packets. */
+#define FIRST ((size_t)8 << 10)
+#define AGAIN_MIN ((size_t)512)
+#define AGAIN_MAX ((size_t)4 << 10)
+#define FETCHED_AT_ONCE ((size_t)2 << 10)
 #define WRITE_AHEAD 4
 #define READ_AHEAD 2
 #define EARLY_POLLS 4
@@ -26,9 +32,16 @@
 
 /* Two lines that processors fetch together, a word at either end. */
 struct pair { long even; char bytes[PAIR]; long odd; } __attribute__((aligned(128)));
-struct ring { struct pair pairs[SLOTS / 2]; char lines[LINES]; } __attribute__((aligned(4096)));
-struct end { long slot; size_t at; };
-struct way { struct ring *to, *from; struct end sent, received; char *out, *in; size_t bytes; };
+struct count { long value, rest[31]; };
+struct ring {
+    struct pair pairs[SLOTS / 2];
+    struct count read;
+    char lines[LINES];
+} __attribute__((aligned(4096)));
+/* Packets sent or received, and of them those of which the sender knows, or the receiver has told, that they
+ * were read. */
+struct end { long slot; size_t at; long packets, known, told; };
+struct way { struct ring *to, *from; struct end sent, received; char *out, *in; size_t bytes; int by_turns; };
 
 static long *word_of(struct ring *ring, long slot)
 {
@@ -52,13 +65,28 @@ static void fetch_to_write(const char *line)
 
 static size_t lines_of(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
-/* Where a packet's lines begin. */
-static size_t place_of(struct end *end, size_t bytes)
+static int is_amd(void)
 {
-    size_t most = bytes > SHORT ? LINES : LINES / 2;
-    if (end->at + lines_of(bytes) > most) end->at = 0;
+#if defined(__x86_64__)
+    return __builtin_cpu_is("amd");
+#else
+    return 0;
+#endif
+}
+
+/* Where a packet's lines begin. With `ring`, the sender may ask what the receiver has read. */
+static size_t place_of(struct end *end, size_t bytes, struct ring *ring)
+{
+    size_t most = bytes > SHORT ? LINES : LINES / 2, len = lines_of(bytes);
+    if (bytes >= AGAIN_MIN && bytes <= AGAIN_MAX && end->at + len > FIRST && is_amd()) {
+        long oldest = end->packets - (long)(end->at / len) + 1; /* the first of them has been read */
+        if (end->known < oldest && ring && end->at % FIRST < len)
+            end->known = __atomic_load_n(&ring->read.value, __ATOMIC_ACQUIRE);
+        if (end->known >= oldest) end->at = 0;
+    }
+    if (end->at + len > most) end->at = 0;
     size_t at = end->at;
-    end->at += lines_of(bytes);
+    end->at += len;
     return at;
 }
 
@@ -71,8 +99,11 @@ static void send_one(struct way *w)
     int is_pair = HEADER + bytes > SLOT && HEADER + bytes <= PAIR, is_long = HEADER + bytes > PAIR;
     char *slot = bytes_of(ring, end->slot);
     header[0] = (char)end->slot;
+    /* Who has read everything that came back knows that all was read before that was sent. */
+    if (w->by_turns) end->known = end->packets;
     if (is_long) {
-        at = place_of(end, bytes);
+        at = place_of(end, bytes, ring);
+        memcpy(header + 8, &at, sizeof at);
         memcpy(ring->lines + at, w->out, bytes);
     } else if (is_pair) {
         memcpy(slot + SLOT, w->out + in_first, bytes - in_first); /* not while the receiver asks for it */
@@ -81,11 +112,14 @@ static void send_one(struct way *w)
     if (!is_long) memcpy(slot + HEADER, w->out, in_first);
     __atomic_store_n(word_of(ring, end->slot), end->slot + 1, __ATOMIC_RELEASE);
     end->slot += 1 + is_pair;
+    end->packets++;
     fetch_to_write(bytes_of(ring, end->slot + WRITE_AHEAD));
     if (is_pair) fetch_to_write(bytes_of(ring, end->slot + WRITE_AHEAD + 1));
     struct end next = *end;
-    size_t next_at = is_long ? place_of(&next, bytes) : 0;
-    for (size_t line = 0; is_long && line < bytes; line += LINE) fetch_to_write(ring->lines + next_at + line);
+    size_t next_at = is_long ? place_of(&next, bytes, NULL) : 0;
+    size_t fetched = is_amd() && bytes > FETCHED_AT_ONCE ? FETCHED_AT_ONCE : bytes;
+    for (size_t line = 0; is_long && line < fetched; line += LINE)
+        fetch_to_write(ring->lines + next_at + line);
 }
 
 static void receive_one(struct way *w)
@@ -102,10 +136,20 @@ static void receive_one(struct way *w)
     __builtin_prefetch(bytes_of(ring, end->slot + READ_AHEAD));
     if (is_pair) __builtin_prefetch(slot + SLOT);
     memcpy(header, slot, HEADER);
-    if (HEADER + bytes <= PAIR) memcpy(w->in, slot + HEADER, bytes);
-    else memcpy(w->in, ring->lines + place_of(end, bytes), bytes);
+    if (HEADER + bytes <= PAIR) {
+        memcpy(w->in, slot + HEADER, bytes);
+    } else {
+        size_t at;
+        memcpy(&at, header + 8, sizeof at);
+        memcpy(w->in, ring->lines + at, bytes);
+    }
     __asm__ volatile("" ::"r"(w->in), "r"(header) : "memory");
     end->slot += 1 + is_pair;
+    end->packets++;
+    if ((size_t)(end->packets - end->told) * bytes >= FIRST / 2) {
+        end->told = end->packets;
+        __atomic_store_n(&ring->read.value, end->told, __ATOMIC_RELEASE);
+    }
 }
 
 static void to_and_fro(void *context, int repetitions)
@@ -138,7 +182,7 @@ static void begin(struct ring *rings, struct way *w)
     MPI_Barrier(MPI_COMM_WORLD);
     if (bench_rank == 0) memset(rings, 0, 2 * sizeof *rings);
     MPI_Barrier(MPI_COMM_WORLD);
-    w->sent = w->received = (struct end){0, 0};
+    w->sent = w->received = (struct end){0};
 }
 
 int main(int argc, char **argv)
@@ -154,10 +198,11 @@ int main(int argc, char **argv)
     MPI_Win_shared_query(window, 0, &bytes, &unit, &rings);
     char *out = bench_buffer(SHORT * 4), *in = bench_buffer(SHORT * 4);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct way w = {&rings[bench_rank], &rings[1 - bench_rank], {0, 0}, {0, 0}, out, in, sizes[i]};
+        struct way w = {&rings[bench_rank], &rings[1 - bench_rank], {0}, {0}, out, in, sizes[i], 1};
         begin(rings, &w);
         bench_result("packet", w.bytes, bench_measure(to_and_fro, &w) / 2 * 1e6, "us");
         begin(rings, &w);
+        w.by_turns = 0;
         bench_result("packets_in_row", w.bytes, bench_measure(in_row, &w) / WINDOW * 1e6, "us");
     }
     MPI_Win_free(&window);

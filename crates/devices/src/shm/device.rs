@@ -2,6 +2,7 @@
 
 use super::active::ActiveSenders;
 use super::bell;
+use super::processor::Processor;
 use super::ring::{self, Receiver, Seen, Sender};
 use super::segment::{Control, RingSize, STATE_ATTACHED, STATE_DETACHED, Segment, ShmError, Source};
 use super::sleep::{self, Sleeper, Waker};
@@ -84,6 +85,7 @@ pub struct Shm {
     waker: Waker,
     events: VecDeque<Event>,
     policy: WaitPolicy,
+    reads_between: bool,
     bell: Option<bell::Bell>,
     /// The start of its clock.
     began: std::time::Instant,
@@ -177,6 +179,7 @@ impl Shm {
             sleeper,
             events: VecDeque::new(),
             policy: WaitPolicy::new(local_size, config.cpus_count),
+            reads_between: Processor::here().reads_between,
             bell: None,
             began: std::time::Instant::now(),
         })
@@ -188,6 +191,13 @@ impl Shm {
     /// As [`attach`](Self::attach).
     pub fn alone(process: ProcessId) -> Result<Self, ShmError> {
         Self::attach(&Source::create()?, &ShmConfig::new(0, vec![process]))
+    }
+
+    /// Whether packets are to be read between sends for which nobody waits: on some processors ranks that
+    /// send each other several messages at once gain by it.
+    #[inline]
+    pub fn reads_between_sends(&self) -> bool {
+        self.reads_between
     }
 
     /// How long to spin, to yield and to sleep while nothing arrives.
@@ -345,7 +355,7 @@ impl Shm {
         if self.has_new_senders() {
             self.learn_senders();
         }
-        self.peers[self.expected as usize].sender.prefetch_bulk();
+        self.peers[self.expected as usize].sender.prefetch_rest();
         let n = self.active.len() as u32;
         for _ in 0..n.min(SCAN_COUNT) {
             let place = self.scan_next;
@@ -485,7 +495,7 @@ impl Device for Shm {
             Piece::Bytes(bytes) => bytes,
             Piece::Virtual(_) => panic!("virtual payload on a real device"),
         });
-        let sent = peer.sender.push(header, pieces);
+        let sent = peer.sender.push(header, pieces, &mut peer.receiver);
         peer.is_starved = sent.is_err();
         let control = peer.control;
         if sent.is_ok() {

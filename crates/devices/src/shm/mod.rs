@@ -25,6 +25,7 @@ mod active;
 mod bell;
 pub mod collectives;
 mod device;
+mod processor;
 mod ring;
 mod segment;
 mod shared;

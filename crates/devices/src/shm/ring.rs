@@ -13,7 +13,7 @@
 //! released| slots, near lines | bulk lines | : written by the reader, seldom
 //! filled  | near lines | bulk lines |         : written by the writer, with packets in pieces
 //!
-//! word:  bits 63..32 sequence number   31..24 header bytes   23 in pieces   22..0 payload bytes
+//! word:  bits 63..32 sequence number   31..24 header bytes   23 in pieces   22 placed   21..0 payload bytes
 //! ```
 //!
 //! # Ownership protocol
@@ -29,18 +29,25 @@
 //!    has the number of an earlier round, and only words are ever stored at a word's place: payload cannot
 //!    look like a word.
 //! 3. The data lines of a packet are one run, in near lines if it is no longer than a quarter of them, else
-//!    in bulk lines. Where the run would cross the end of its area (a short one: the middle), the lines up to
-//!    the end stay unused and the run starts at 0: both sides compute this from the lengths alone. The run
-//!    changes hands together with its slot, by the same word; but where the word says *in pieces* it does so
-//!    line by line: those before `filled` are the reader's, which the writer stores, with *release*, after
-//!    each piece. So the reader copies a piece out while the writer copies the next one in.
+//!    in bulk lines. Where the run would cross the end of its area (a short one: the middle), the lines
+//!    up to the end stay unused and the run starts at 0: both sides compute this from the lengths alone.
+//!    But where the word says *placed*, the slot says behind the header where the run starts. So short
+//!    runs in near lines go back to the first lines when these are used and the writer knows that the
+//!    reader has released them: both go on with lines that are in their nearest caches ([`Lines`]). The
+//!    run changes hands together with its slot, by the same word; but where the word says *in pieces* it
+//!    does so line by line: those before `filled` are the reader's, which the writer stores, with
+//!    *release*, after each piece. So the reader copies a piece out while the writer copies the next one
+//!    in.
 //! 4. The reader has the packet (slot and run) until [`Receiver::release`]; it releases in order. From time
-//!    to time (a quarter of the slots or of an area's lines) it stores the counts of released slots and lines
-//!    in `released`, with *release*; the writer reads them with *acquire*, and only when its own last
-//!    knowledge says the ring is full. Then those slots and runs are the writer's again.
+//!    to time (a quarter of the slots or of an area's lines, in near lines half of the first ones) it stores
+//!    the counts of released slots and lines in `released`, with *release*; the writer reads them with
+//!    *acquire*, and only when its own last knowledge says the ring is full, or that the first lines are not
+//!    released. It also learns the count of near lines from the ring the other way: the slot of a packet with
+//!    data lines has it behind a header that leaves room. Then those slots and runs are the writer's again.
 //! 5. No packet is longer than a quarter of its area. So a writer finds room once the reader has released
-//!    everything: less than a quarter is not yet published, less than a quarter lies unused at the end (half
-//!    of it before a short run, which is much less than a quarter).
+//!    everything: less than a quarter is not yet published, less than a quarter lies unused at the end
+//!    (half of it before a short run, which is much less than a quarter). One that has gone back to the
+//!    first lines has those behind, too, which the round before has not used.
 //! 6. Each side counts by itself; it believes of the other side's words no more than it checks. A word or a
 //!    count that no correct peer writes is an error ([`Seen::Corrupt`]), never an access out of bounds.
 
@@ -49,7 +56,12 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
+use self::lines::Lines;
+use self::word::{
+    IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lengths, lines_for, start_in_turn, word_of,
+};
 use super::active::Announcement;
+use super::processor::{FIRST_COUNT, Processor};
 use super::sys;
 use ayatori_core::device::{Full, HEADER_BYTES_MAX};
 
@@ -65,17 +77,12 @@ pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
 /// Payload bytes of a pair of slots, in one run. With a slot and a data line a message of 64 bytes took 0.40
 /// µs, in a pair it takes 0.33: the lines of a pair come over together.
 const PAIR_BYTES: usize = 2 * SLOT_BYTES;
-/// In a word of a slot that is skipped: header bytes that no packet has.
-const SKIPPED: usize = 0xff;
-const _: () = assert!(SKIPPED > HEADER_BYTES_MAX);
-
 /// 32 KiB: the longest packet in near lines, and the beginning of one in bulk lines.
-const PREFETCH_LINES_MAX: u32 = 512;
+const PREFETCH_LINES_MAX: u64 = 512;
 
-/// Runs up to the first length (2 KiB) stay in the near lines (64 KiB), which stay in nearer caches because
-/// they are reused sooner: 1 KiB takes 0.46 µs with them and 0.65 in 128 KiB; 4 KiB 1.03 and 0.97.
-const NEAR_RUN_LINES_MAX: u32 = 32;
-const NEAR_LINES: u32 = 1024;
+/// Where the slot of a packet in data lines has, behind a header that leaves room, the start of its run and
+/// the count of near lines that its writer has released in the ring the other way.
+const START_AT: usize = SLOT_BYTES - 16;
 
 /// Shortest payload that is written in pieces; the next constants are the pieces in near and in bulk lines.
 /// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69,
@@ -111,13 +118,19 @@ pub(crate) struct Pair {
 #[repr(C, align(64))]
 pub(crate) struct Line(cell::Cell<[u8; LINE_BYTES]>);
 
-/// Counts that the reader has released: an area's lines (high half), with near lines slots (low half). Two
-/// lines wide, because processors fetch lines in pairs.
+/// Counts that the reader has released: of near lines the low half of the count, and in the low half slots;
+/// bulk lines. Two lines wide, because processors fetch lines in pairs.
 #[repr(C, align(128))]
 pub(crate) struct Released([AtomicU64; AREAS_COUNT]);
 
-/// Lines of each area up to which the writer has written, of a packet in pieces: 32 bits, counted as the
-/// reader counts.
+impl Released {
+    fn load(&self) -> [u64; AREAS_COUNT] {
+        self.0.each_ref().map(|count| count.load(Ordering::Acquire))
+    }
+}
+
+/// Lines of each area up to which the writer has written, of a packet in pieces, counted as the reader
+/// counts.
 #[repr(C, align(128))]
 pub(crate) struct Filled([AtomicU64; AREAS_COUNT]);
 
@@ -156,16 +169,23 @@ pub(crate) struct Ring {
 impl Ring {
     /// Maximum bytes of a packet in data lines (rule 5).
     pub(crate) fn data_bytes_max(&self) -> usize {
-        self.areas.iter().map(|lines| lines.len() / 4 * LINE_BYTES).max().unwrap_or(0)
+        let longest = self.areas.iter().map(|lines| lines.len() / 4 * LINE_BYTES).max();
+        longest.unwrap_or(0).min(PLACED - 1)
     }
 
     /// The area of a run of `need` lines (rule 3).
-    fn area_of(&self, need: u32) -> usize {
-        if need as usize > self.areas[NEAR].len() / 4 { BULK } else { NEAR }
+    fn area_of(&self, need: u64) -> usize {
+        if need > self.lines_count(NEAR) / 4 { BULK } else { NEAR }
     }
 
-    fn lines_count(&self, area: usize) -> u32 {
-        self.areas[area].len() as u32
+    fn lines_count(&self, area: usize) -> u64 {
+        self.areas[area].len() as u64
+    }
+
+    /// The lines of a run.
+    fn run(&self, area: usize, start: u64, need: u64) -> &'static [Line] {
+        let first = (start & (self.lines_count(area) - 1)) as usize;
+        &self.areas[area][first..first + need as usize]
     }
 
     #[inline(always)]
@@ -192,50 +212,20 @@ impl Ring {
     }
 }
 
-/// Where a run of `need` lines starts, counted in lines since the beginning, if the next free line is `next`
-/// (rule 3).
-#[inline]
-fn run_start(next: u32, need: u32, lines: u32) -> u32 {
-    let at = next & (lines - 1);
-    let end = if need <= NEAR_RUN_LINES_MAX { NEAR_LINES.clamp(lines / 2, lines) } else { lines };
-    if at + need > end { next.wrapping_add(lines - at) } else { next }
-}
-
-#[inline(always)]
-fn is_odd(n: u32) -> bool {
-    n & 1 != 0
-}
-
-#[inline]
-fn lines_for(bytes: usize) -> u32 {
-    bytes.div_ceil(LINE_BYTES) as u32
-}
-
-/// Bytes in data lines of a packet that fits no pair: the payload, and also a header too long for a slot.
-#[inline]
-fn data_bytes(header_bytes: usize, payload_bytes: usize) -> usize {
-    if header_bytes <= SLOT_BYTES { payload_bytes } else { header_bytes + payload_bytes }
-}
-
-#[inline]
-fn word_of(sequence: u32, header_bytes: usize, payload_bytes: usize) -> u64 {
-    ((sequence as u64) << 32) | ((header_bytes as u64) << 24) | payload_bytes as u64
-}
-
 /// The writing side.
 pub(crate) struct Sender {
     ring: Ring,
     /// Packets sent.
     next: u32,
-    /// Lines used of each area, with those skipped.
-    next_line: [u32; AREAS_COUNT],
-    /// Slots that the reader had released at the last look.
+    lines: [Lines; AREAS_COUNT],
+    /// Slots that the reader has released, as far as is known.
     released_slots: u32,
-    released_lines: [u32; AREAS_COUNT],
-    /// As stored in `filled`.
-    filled: [u32; AREAS_COUNT],
-    /// The first bulk line to fetch when there is time, and how many.
-    unfetched: (u32, u32),
+    /// `released` at the last look.
+    seen: [u64; AREAS_COUNT],
+    /// Area and first of the lines to fetch when there is time, and how many.
+    unfetched: (usize, u64, u64),
+    /// Lines of a next packet that are fetched at once.
+    prefetch_count: u64,
     /// Shortest payload of packets that go in pieces, in bytes.
     in_pieces_bytes_min: usize,
     /// Pieces are copied page by page side by side ([`sys::copy_in`]): the reader's CPU is of another core.
@@ -250,15 +240,16 @@ impl Sender {
         let [near, bulk] = ring.areas.map(<[Line]>::len);
         assert!(ring.pairs.len().is_power_of_two() && near.is_power_of_two());
         assert!(bulk == 0 || bulk.is_power_of_two());
+        let processor = Processor::here();
         let in_pieces_bytes_min = if is_watched { IN_PIECES_BYTES_MIN } else { usize::MAX };
         Self {
             ring,
             next: 0,
-            next_line: [0; AREAS_COUNT],
+            lines: [Lines::new(near as u64, processor.reuses_first), Lines::new(bulk as u64, false)],
             released_slots: 0,
-            released_lines: [0; AREAS_COUNT],
-            filled: [0; AREAS_COUNT],
-            unfetched: (0, 0),
+            seen: [0; AREAS_COUNT],
+            unfetched: (NEAR, 0, 0),
+            prefetch_count: processor.prefetch_count,
             in_pieces_bytes_min,
             is_page_wise: false,
             announcement: None,
@@ -273,15 +264,20 @@ impl Sender {
         self
     }
 
-    /// Appends a packet.
+    /// Appends a packet. `back` is the reading side of the ring the other way.
     ///
     /// # Panics
     /// If the header is longer than [`HEADER_BYTES_MAX`] or the packet than the ring takes: our bug.
     #[inline]
-    pub(crate) fn push(&mut self, header: &[u8], payload: [&[u8]; 2]) -> Result<(), Full> {
+    pub(crate) fn push(
+        &mut self,
+        header: &[u8],
+        payload: [&[u8]; 2],
+        back: &mut Receiver,
+    ) -> Result<(), Full> {
         let payload_bytes = payload[0].len() + payload[1].len();
         if header.len() + payload_bytes > SLOT_BYTES {
-            return self.push_longer(header, payload, payload_bytes);
+            return self.push_longer(header, payload, payload_bytes, back);
         }
         if !self.has_slots(1) {
             return Err(Full);
@@ -310,9 +306,15 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn push_longer(&mut self, header: &[u8], payload: [&[u8]; 2], payload_bytes: usize) -> Result<(), Full> {
+    fn push_longer(
+        &mut self,
+        header: &[u8],
+        payload: [&[u8]; 2],
+        payload_bytes: usize,
+        back: &mut Receiver,
+    ) -> Result<(), Full> {
         if header.len() + payload_bytes > PAIR_BYTES {
-            return self.push_long(header, payload, payload_bytes);
+            return self.push_long(header, payload, payload_bytes, back);
         }
         let skipped = self.next;
         let is_skipping = is_odd(skipped);
@@ -345,7 +347,13 @@ impl Sender {
 
     /// A packet with data lines: the header in the slot and the payload in the lines, so that the payload is
     /// aligned; a header too long for a slot goes before the payload.
-    fn push_long(&mut self, header: &[u8], payload: [&[u8]; 2], payload_bytes: usize) -> Result<(), Full> {
+    fn push_long(
+        &mut self,
+        header: &[u8],
+        payload: [&[u8]; 2],
+        payload_bytes: usize,
+        back: &mut Receiver,
+    ) -> Result<(), Full> {
         assert!(header.len() <= HEADER_BYTES_MAX, "header of {} bytes", header.len());
         let header_in_slot = header.len() <= SLOT_BYTES;
         let data_bytes = data_bytes(header.len(), payload_bytes);
@@ -354,29 +362,39 @@ impl Sender {
             data_bytes <= data_bytes_max,
             "packet with {data_bytes} bytes of data, at most {data_bytes_max}"
         );
+        if let Some(said) = back.heard.take() {
+            self.lines[NEAR].learn(said);
+        }
         let need = lines_for(data_bytes);
         let area = self.ring.area_of(need);
-        let lines_count = self.ring.lines_count(area);
-        let start = run_start(self.next_line[area], need, lines_count);
-        let end = start.wrapping_add(need);
-        if !self.has_room(area, end) {
+        let is_told = header.len() <= START_AT;
+        let start = self.place(area, need, is_told);
+        if !self.has_room(area, start, need) {
             self.refresh();
-            if !self.has_room(area, end) {
+            if !self.has_room(area, start, need) {
                 return Err(Full);
             }
         }
-        let first = (start & (lines_count - 1)) as usize;
-        let lines = &self.ring.areas[area][first..first + need as usize];
-        self.next_line[area] = end;
+        let flag = if start == self.lines[area].in_turn(need) { 0 } else { PLACED };
+        let lines = self.ring.run(area, start, need);
+        self.lines[area].take(start, need);
         let pair = self.ring.pair(self.next);
         if header_in_slot {
             let half = pair.half(self.next);
-            // SAFETY: the slot is ours (rule 4); the header fits.
-            let write_header = || half.write(|to| unsafe { sys::copy_short(header, to) });
+            let said = back.next_line[NEAR];
+            let write_header = || {
+                // SAFETY: the slot is ours (rule 4); the header fits, and what is behind it where it is told.
+                half.write(|to| unsafe {
+                    sys::copy_short(header, to);
+                    if is_told {
+                        to.add(START_AT).cast::<[u64; 2]>().write_unaligned([start, said]);
+                    }
+                });
+            };
             if payload[0].len() >= self.in_pieces_bytes_min && payload[1].is_empty() {
                 write_header();
-                self.write_in_pieces(header.len(), (area, start), lines, payload[0]);
-                self.prefetch_next(area, end, need);
+                self.write_in_pieces(header.len(), (area, start, flag), lines, payload[0]);
+                self.prefetch_next(area, need);
                 return Ok(());
             }
             // Before the header, as in a pair.
@@ -385,68 +403,73 @@ impl Sender {
         } else {
             cell::write_run(lines, [header, payload[0], payload[1]], false);
         }
-        self.publish(pair, header.len(), payload_bytes);
-        self.prefetch_next(area, end, need);
+        self.publish(pair, header.len(), payload_bytes | flag);
+        self.prefetch_next(area, need);
         Ok(())
+    }
+
+    /// Where a run of `need` lines starts (rule 3); in turn, if the reader is not told.
+    fn place(&mut self, area: usize, need: u64, is_told: bool) -> u64 {
+        if !is_told {
+            return self.lines[area].in_turn(need);
+        }
+        if let Some(start) = self.lines[area].known_start(need) {
+            return start;
+        }
+        self.refresh();
+        self.lines[area].look(need)
     }
 
     /// The slot first, then the payload, piece by piece (rule 3).
     fn write_in_pieces(
         &mut self,
         header_bytes: usize,
-        (area, start): (usize, u32),
+        (area, start, flag): (usize, u64, usize),
         lines: &[Line],
         payload: &[u8],
     ) {
         let filled = &self.ring.counts.filled.0[area];
-        // After the counts have wrapped, old lines could be taken for lines of this run.
-        if start.wrapping_sub(self.filled[area]) > u32::MAX / 2 {
-            filled.store(start.into(), Ordering::Relaxed);
-        }
-        self.publish(self.ring.pair(self.next), header_bytes, payload.len() | IN_PIECES);
-        self.filled[area] = start;
-        let count = PIECE_LINES[area];
+        self.publish(self.ring.pair(self.next), header_bytes, payload.len() | IN_PIECES | flag);
+        let (count, mut end) = (PIECE_LINES[area], start);
         for (lines, piece) in lines.chunks(count).zip(payload.chunks(count * LINE_BYTES)) {
             cell::write_run(lines, [piece, &[], &[]], self.is_page_wise);
-            self.filled[area] = self.filled[area].wrapping_add(lines.len() as u32);
-            filled.store(self.filled[area].into(), Ordering::Release);
+            end += lines.len() as u64;
+            filled.store(end, Ordering::Release);
         }
     }
 
     /// Fetches the lines of a next packet of the same length while the reader does not wait for us. The
     /// reader's cache still has them from the last round, and fetching 4 KiB of them one by one while writing
-    /// costs a tenth to a fifth of the latency. Bulk lines later ([`prefetch_bulk`](Self::prefetch_bulk)):
+    /// costs a tenth to a fifth of the latency. Bulk lines later ([`prefetch_rest`](Self::prefetch_rest)):
     /// the next packet may be of the same message, for which the reader does wait. 256 KiB take 16.7 µs so,
     /// and 17.8 where lines are fetched between its packets.
-    fn prefetch_next(&mut self, area: usize, start: u32, count: u32) {
-        let count = count.min(PREFETCH_LINES_MAX);
-        if area == BULK {
-            self.unfetched = (start, count);
-        } else {
-            self.prefetch(area, start, count);
-        }
+    fn prefetch_next(&mut self, area: usize, need: u64) {
+        let Some(start) = self.lines[area].known_start(need) else { return };
+        let count = need.min(PREFETCH_LINES_MAX);
+        let now = if area == BULK { 0 } else { count.min(self.prefetch_count) };
+        self.prefetch(area, start, now);
+        self.unfetched = (area, start + now, count - now);
     }
 
     /// Does what `prefetch_next` has put off: this rank has nothing else to do.
     #[inline]
-    pub(crate) fn prefetch_bulk(&mut self) {
-        let (start, count) = std::mem::take(&mut self.unfetched);
+    pub(crate) fn prefetch_rest(&mut self) {
+        let (area, start, count) = self.unfetched;
         if count > 0 {
-            self.prefetch(BULK, start, count);
+            self.unfetched.2 = 0;
+            self.prefetch(area, start, count);
         }
     }
 
-    fn prefetch(&self, area: usize, start: u32, count: u32) {
-        let lines = self.ring.areas[area];
-        for line in 0..count {
-            let at = start.wrapping_add(line) & (lines.len() as u32 - 1);
-            sys::prefetch_for_write(&lines[at as usize]);
+    fn prefetch(&self, area: usize, start: u64, count: u64) {
+        for line in self.ring.run(area, start, count) {
+            sys::prefetch_for_write(line);
         }
     }
 
-    fn has_room(&self, area: usize, end_line: u32) -> bool {
+    fn has_room(&self, area: usize, start: u64, need: u64) -> bool {
         self.next.wrapping_sub(self.released_slots) < self.ring.slots_count()
-            && end_line.wrapping_sub(self.released_lines[area]) <= self.ring.lines_count(area)
+            && self.lines[area].is_free(start, need)
     }
 
     /// Reads what the reader has released. A count beyond the slots sent is ignored (rule 6).
@@ -457,26 +480,22 @@ impl Sender {
             self.released_slots = self.next;
             return;
         }
-        for (area, released) in self.ring.counts.released.0.iter().enumerate() {
-            let released = released.load(Ordering::Acquire);
-            let (slots, lines) = (released as u32, (released >> 32) as u32);
-            let slots_used = if area == NEAR { self.next.wrapping_sub(slots) } else { 0 };
-            let lines_used = self.next_line[area].wrapping_sub(lines);
-            if slots_used > self.ring.slots_count() || lines_used > self.ring.lines_count(area) {
-                continue;
-            }
-            self.released_lines[area] = lines;
-            if area == NEAR {
-                self.released_slots = slots;
-            }
+        self.seen = self.ring.counts.released.load();
+        let [near, bulk] = self.seen;
+        self.lines[BULK].learn(bulk);
+        // So many near lines less than were used.
+        let used = self.lines[NEAR].next;
+        let behind = (used as u32).wrapping_sub((near >> 32) as u32);
+        let is_possible = self.next.wrapping_sub(near as u32) <= self.ring.slots_count();
+        if let Some(count) = used.checked_sub(behind.into()).filter(|_| is_possible) {
+            self.lines[NEAR].learn(count);
+            self.released_slots = near as u32;
         }
     }
 
     /// Whether the reader has released something since [`push`](Self::push) last answered [`Full`].
     pub(crate) fn has_news(&self) -> bool {
-        let [near, bulk] = self.ring.counts.released.0.each_ref().map(|word| word.load(Ordering::Acquire));
-        near as u32 != self.released_slots
-            || [near, bulk].map(|word| (word >> 32) as u32) != self.released_lines
+        self.ring.counts.released.load() != self.seen
     }
 }
 
@@ -486,10 +505,16 @@ pub(crate) struct Receiver {
     /// Packets released.
     next: u32,
     /// Lines released of each area, with those skipped.
-    next_line: [u32; AREAS_COUNT],
-    /// As published in `released`.
+    next_line: [u64; AREAS_COUNT],
+    /// As published in `released` when the writer was to be woken, if it sleeps for want of room.
     published_slots: u32,
-    published_lines: [u32; AREAS_COUNT],
+    published_lines: [u64; AREAS_COUNT],
+    /// Near lines as published last.
+    published_near: u64,
+    /// Where the run of the packet at the front starts, if its word says that it was placed.
+    start: u64,
+    /// Near lines of the ring the other way that its reader has released, as the last packet said.
+    heard: Option<u64>,
     /// The word of the packet at the front, once seen.
     word: u64,
     /// Polls since the last packet that found none.
@@ -519,6 +544,9 @@ impl Receiver {
             next_line: [0; AREAS_COUNT],
             published_slots: 0,
             published_lines: [0; AREAS_COUNT],
+            published_near: 0,
+            start: 0,
+            heard: None,
             word: 0,
             idle_polls: 0,
             is_announced: false,
@@ -589,6 +617,14 @@ impl Receiver {
         {
             return Seen::Corrupt;
         }
+        if header_bytes <= START_AT {
+            // SAFETY: the slot is ours until `release` (rules 2, 4).
+            let [start, said] = unsafe { cell::words_in(self.ring.bytes(self.next), START_AT) };
+            (self.start, self.heard) = (start, Some(said));
+        }
+        if self.word as usize & PLACED != 0 && !self.is_placed(header_bytes, payload_bytes) {
+            return Seen::Corrupt;
+        }
         if self.word as usize & IN_PIECES == 0 || self.is_whole() {
             return Seen::Packet;
         }
@@ -599,6 +635,16 @@ impl Receiver {
         }
     }
 
+    /// Whether the run of the packet at the front starts where one can (rule 6).
+    fn is_placed(&self, header_bytes: usize, payload_bytes: usize) -> bool {
+        let need = lines_for(payload_bytes);
+        let (next, lines) = (self.next_line[NEAR], self.ring.lines_count(NEAR));
+        header_bytes <= START_AT
+            && self.ring.area_of(need) == NEAR
+            && (next..next + 2 * lines).contains(&self.start)
+            && start_in_turn(self.start, need, lines) == self.start
+    }
+
     /// Whether [`poll`](Self::poll) would say something.
     pub(crate) fn is_ready(&self) -> bool {
         let word = self.ring.word(self.next).load(Ordering::Acquire);
@@ -607,11 +653,12 @@ impl Receiver {
 
     /// Lines of the packet in pieces at the front that are written, and how many it has. The writer may be at
     /// the next packet already; a count that no correct writer stores is none (rule 6).
-    fn filled_lines(&self) -> (u32, u32) {
+    fn filled_lines(&self) -> (u64, u64) {
         let (area, start, need) = self.run_counts();
-        let filled = self.ring.counts.filled.0[area].load(Ordering::Acquire) as u32;
+        let filled = self.ring.counts.filled.0[area].load(Ordering::Acquire);
         let count = filled.wrapping_sub(start);
-        (if count <= self.ring.lines_count(area) { count.min(need) } else { 0 }, need)
+        // Packets that are not read yet are of two rounds at most.
+        (if count <= 2 * self.ring.lines_count(area) { count.min(need) } else { 0 }, need)
     }
 
     fn is_whole(&self) -> bool {
@@ -664,20 +711,23 @@ impl Receiver {
     #[inline]
     fn run(&self) -> &'static [Line] {
         let (area, start, need) = self.run_counts();
-        let first = (start & (self.ring.lines_count(area) - 1)) as usize;
-        &self.ring.areas[area][first..first + need as usize]
+        self.ring.run(area, start, need)
     }
 
     /// Their area, the first, counted in lines since the beginning, and how many.
     #[inline]
-    fn run_counts(&self) -> (usize, u32, u32) {
+    fn run_counts(&self) -> (usize, u64, u64) {
         let (header_bytes, payload_bytes) = lengths(self.word);
         if header_bytes + payload_bytes <= PAIR_BYTES {
             return (NEAR, self.next_line[NEAR], 0);
         }
         let need = lines_for(data_bytes(header_bytes, payload_bytes));
         let area = self.ring.area_of(need);
-        (area, run_start(self.next_line[area], need, self.ring.lines_count(area)), need)
+        let start = match self.word as usize & PLACED {
+            0 => start_in_turn(self.next_line[area], need, self.ring.lines_count(area)),
+            _ => self.start,
+        };
+        (area, start, need)
     }
 
     /// Gives the packet at the front back to the writer. Returns whether this was published to the writer (a
@@ -700,36 +750,37 @@ impl Receiver {
         self.next = self.next.wrapping_add(is_in_pair.into());
         let (area, start, need) = self.run_counts();
         if need > 0 {
-            self.next_line[area] = start.wrapping_add(need);
+            self.next_line[area] = start + need;
         }
         let slots = self.next.wrapping_sub(self.published_slots);
-        let lines = self.next_line[area].wrapping_sub(self.published_lines[area]);
-        let is_many = lines >= self.ring.lines_count(area) / 4;
+        let is_many = self.next_line[area] - self.published_lines[area] >= self.ring.lines_count(area) / 4;
         if is_many && area == BULK {
-            self.publish(BULK, 0);
+            self.published_lines[BULK] = self.next_line[BULK];
+            self.ring.counts.released.0[BULK].store(self.next_line[BULK], Ordering::Release);
         }
         if is_many && area == NEAR || slots >= self.ring.slots_count() / 4 {
-            self.published_slots = self.next;
-            self.publish(NEAR, self.next);
+            (self.published_slots, self.published_lines[NEAR]) = (self.next, self.next_line[NEAR]);
+            self.publish_near();
             return true;
+        }
+        if self.next_line[NEAR] - self.published_near >= FIRST_COUNT / 2 {
+            self.publish_near();
         }
         is_many
     }
 
-    fn publish(&mut self, area: usize, slots: u32) {
-        self.published_lines[area] = self.next_line[area];
-        let released = u64::from(self.next_line[area]) << 32 | u64::from(slots);
-        self.ring.counts.released.0[area].store(released, Ordering::Release);
+    fn publish_near(&mut self) {
+        self.published_near = self.next_line[NEAR];
+        let released = self.published_near << 32 | u64::from(self.next);
+        self.ring.counts.released.0[NEAR].store(released, Ordering::Release);
     }
 }
 
-#[inline(always)]
-fn lengths(word: u64) -> (usize, usize) {
-    ((word >> 24) as usize & 0xff, word as usize & (IN_PIECES - 1))
-}
+#[path = "ring_lines.rs"]
+mod lines;
 
-/// In a word: the payload comes in pieces.
-const IN_PIECES: usize = 1 << 23;
+#[path = "ring_word.rs"]
+mod word;
 
 #[cfg(not(loom))]
 #[path = "ring_cell.rs"]

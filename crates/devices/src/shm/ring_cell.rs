@@ -65,6 +65,16 @@ pub(super) unsafe fn pair_bytes(halves: &[Cell<[u8; SLOT_BYTES]>; 2]) -> &[u8; P
     unsafe { &*halves.as_ptr().cast() }
 }
 
+/// Two words of a slot.
+///
+/// # Safety
+/// It belongs to the caller, and they are inside.
+#[inline]
+pub(super) unsafe fn words_in(half: &Cell<[u8; SLOT_BYTES]>, at: usize) -> [u64; 2] {
+    // SAFETY: by the contract above.
+    unsafe { half.as_ptr().cast::<u8>().add(at).cast::<[u64; 2]>().read_unaligned() }
+}
+
 /// The bytes of a run.
 ///
 /// # Safety

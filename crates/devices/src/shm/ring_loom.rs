@@ -36,6 +36,11 @@ pub(super) fn write_pair(halves: &[Cell<[u8; SLOT_BYTES]>; 2], header: &[u8], pa
     }
 }
 
+pub(super) unsafe fn words_in(half: &Cell<[u8; SLOT_BYTES]>, at: usize) -> [u64; 2] {
+    let bytes = read_slot(half);
+    [at, at + 8].map(|at| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes")))
+}
+
 impl Receiver {
     /// As without loom, but copied (and leaked: these are tests).
     pub(crate) fn front(&self) -> (&[u8], &[u8]) {
@@ -110,11 +115,16 @@ mod tests {
         model.check(move || {
             let ring = super::ring(4, [8, bulk_count]);
             let mut sender = Sender::new(ring, is_watched);
+            if is_watched {
+                // Packets that are long enough for pieces take the first lines in turn only.
+                sender.lines[0].reuses = false;
+            }
             let mut receiver = Receiver::new(ring);
+            let mut back = Receiver::new(super::ring(4, [8, 0]));
             let writer = thread::spawn(move || {
                 for (index, &length) in lengths.iter().enumerate() {
                     let payload = vec![index as u8 + 1; length];
-                    while sender.push(&[index as u8; 8], [&payload, &[]]).is_err() {
+                    while sender.push(&[index as u8; 8], [&payload, &[]], &mut back).is_err() {
                         thread::yield_now();
                     }
                 }
@@ -137,6 +147,35 @@ mod tests {
                 receiver.release();
             }
             writer.join().unwrap();
+        });
+    }
+
+    /// Who has read a packet sends one; the first lines are taken again, on the word of the ring the other
+    /// way.
+    #[test]
+    fn loom_packets_to_and_fro_take_the_first_lines_again() {
+        // The fifth packet is the third of the first ring, whose first lines are used up then.
+        const COUNT: u8 = 5;
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(move || {
+            let [there, back] = [(); 2].map(|()| super::ring(4, [8, 0]));
+            let take_turns = |mut sender: Sender, mut receiver: Receiver, me: u8| {
+                for turn in 0..COUNT {
+                    if turn % 2 == me {
+                        sender.push(&[turn; 8], [&[turn; 120], &[]], &mut receiver).expect("room");
+                        continue;
+                    }
+                    while receiver.poll() == Seen::Nothing {
+                        thread::yield_now();
+                    }
+                    assert_eq!(receiver.front(), (&[turn; 8][..], &[turn; 120][..]));
+                    receiver.release();
+                }
+            };
+            let other = thread::spawn(move || take_turns(Sender::new(back, false), Receiver::new(there), 1));
+            take_turns(Sender::new(there, false), Receiver::new(back), 0);
+            other.join().unwrap();
         });
     }
 

@@ -16,12 +16,17 @@ pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ri
     }
 }
 
+/// Appends a packet, while nothing comes the other way.
+fn push(sender: &mut Sender, header: &[u8], payload: [&[u8]; 2]) -> Result<(), Full> {
+    sender.push(header, payload, &mut Receiver::new(sender.ring))
+}
+
 /// Takes so many lines of a packet in bulk lines back, as if they were still to be written; the call of what
 /// is returned writes them.
 pub(crate) fn hold_back(ring: &Ring, lines_count: u32) -> impl FnOnce() + use<> {
     let filled = &ring.counts.filled.0[BULK];
     let whole = filled.load(Ordering::Relaxed);
-    filled.store(u64::from((whole as u32).wrapping_sub(lines_count)), Ordering::Relaxed);
+    filled.store(whole - u64::from(lines_count), Ordering::Relaxed);
     move || filled.store(whole, Ordering::Release)
 }
 
@@ -51,7 +56,7 @@ fn a_writer_without_lines_learns_when_there_are_some() {
         let payload = vec![7; bytes];
         for _ in 0..3 {
             let mut count = 0;
-            while sender.push(b"head", [&payload, &[]]).is_ok() {
+            while push(&mut sender, b"head", [&payload, &[]]).is_ok() {
                 count += 1;
             }
             assert!(count > 0 && !sender.has_news(), "it has heard of all that is released");
@@ -77,7 +82,8 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
         let ring = ring(slots_count, [lines_count, bulk_count]);
         let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
         sender.is_page_wise = random.index(2) == 0;
-        // As if it had run for long: the counters wrap round in the middle of the test.
+        sender.lines[NEAR].reuses = random.index(2) == 0;
+        // As if it had run for long: the count of slots wraps round in the middle of the test.
         let far = (u32::MAX - random.index(40) as u32) & !(slots_count as u32 - 1);
         start_at(&mut sender, &mut receiver, far);
         let mut model: VecDeque<(Vec<u8>, Vec<u8>)> = VecDeque::new();
@@ -89,7 +95,7 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
                 let payload_bytes = random_length(&mut random, max);
                 let payload = random.bytes(payload_bytes);
                 let (a, b) = payload.split_at(random.index(payload.len() + 1));
-                if sender.push(&header, [a, b]).is_ok() {
+                if push(&mut sender, &header, [a, b]).is_ok() {
                     model.push_back((header, payload));
                 } else {
                     assert!(!model.is_empty(), "seed {seed} step {step}: full and empty at once");
@@ -106,17 +112,120 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
     }
 }
 
+/// Both ways: who reads one packet sends the next.
+#[test]
+fn rings_both_ways_are_queues_that_tell_what_is_released() {
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let lines_count = 64 << random.index(5);
+        let rings = [(); 2].map(|()| ring(16, [lines_count, 0]));
+        let mut ends: Vec<(Sender, Receiver)> =
+            [0, 1].map(|me| (Sender::new(rings[me], true), Receiver::new(rings[1 - me]))).into();
+        let mut models: [VecDeque<Vec<u8>>; 2] = Default::default();
+        let reuses = random.index(2) == 0;
+        for step in 0..400 {
+            let me = random.index(2);
+            let (sender, receiver) = &mut ends[me];
+            sender.lines[NEAR].reuses = reuses;
+            if random.index(2) == 0 {
+                let payload_bytes = random_length(&mut random, rings[me].data_bytes_max());
+                let payload = random.bytes(payload_bytes);
+                if sender.push(&[me as u8; 32], [&payload, &[]], receiver).is_ok() {
+                    models[me].push_back(payload);
+                }
+                continue;
+            }
+            let expected = models[1 - me].pop_front();
+            let seen = if expected.is_some() { Seen::Packet } else { Seen::Nothing };
+            assert_eq!(receiver.poll(), seen, "seed {seed} step {step}");
+            if let Some(payload) = expected {
+                assert_eq!(
+                    receiver.front(),
+                    (&[1 - me as u8; 32][..], &payload[..]),
+                    "seed {seed} step {step}"
+                );
+                receiver.release();
+            }
+        }
+    }
+}
+
+/// The near lines, by their place in the area, that packets of `payload_bytes` begin at: `count` of them to
+/// and fro, or, with `window`, one way, so many before the reader reads them all.
+fn places(reuses: bool, payload_bytes: usize, window: Option<usize>) -> Vec<usize> {
+    let rings = [(); 2].map(|()| ring(256, [2048, 0]));
+    let mut ends = [0, 1].map(|me| (Sender::new(rings[me], true), Receiver::new(rings[1 - me])));
+    let payload = vec![1; payload_bytes];
+    let mut places = Vec::new();
+    for _ in 0..100 {
+        for me in [0, 1] {
+            if me == 1 && window.is_some() {
+                continue;
+            }
+            let [a, b] = &mut ends;
+            let ((sender, back), (_, receiver)) = if me == 0 { (a, b) } else { (b, a) };
+            sender.lines[NEAR].reuses = reuses;
+            for _ in 0..window.unwrap_or(1) {
+                sender.push(&[2; 32], [&payload, &[]], back).unwrap();
+            }
+            for _ in 0..window.unwrap_or(1) {
+                assert_eq!(receiver.poll(), Seen::Packet);
+                if me == 0 {
+                    let first = rings[0].areas[NEAR].as_ptr() as usize;
+                    places.push((receiver.front().1.as_ptr() as usize - first) / LINE_BYTES);
+                }
+                receiver.release();
+            }
+        }
+    }
+    places
+}
+
+#[test]
+fn short_runs_to_and_fro_take_the_first_lines_again() {
+    for payload_bytes in [512, 1024, 4096] {
+        let places = places(true, payload_bytes, None);
+        let cycle: Vec<usize> = (0..128).step_by(payload_bytes / LINE_BYTES).cycle().take(100).collect();
+        assert_eq!(places, cycle, "{payload_bytes}");
+    }
+    assert!(places(true, 8192, None).contains(&(2048 - 128)), "longer ones go round all lines");
+    assert!(places(true, 256, None).contains(&(99 * 4)), "and shorter ones");
+    assert!(places(false, 1024, None).contains(&(1024 - 16)), "and all where that is not quicker");
+}
+
+#[test]
+fn short_runs_one_way_return_once_the_first_lines_are_free() {
+    // Sixteen at a time: the first lines are not released when they are used up.
+    let places = places(true, 1024, Some(16));
+    assert!(places.iter().all(|&place| place < 512), "{places:?}");
+    assert!(places.iter().filter(|&&place| place == 0).count() > 50, "back with each window");
+}
+
+#[test]
+fn a_peer_that_says_it_has_released_too_much_is_not_believed() {
+    let (there, back) = (ring(16, [64, 0]), ring(16, [64, 0]));
+    let (mut sender, mut receiver) = (Sender::new(there, true), Receiver::new(back));
+    let mut peer = (Sender::new(back, true), Receiver::new(there));
+    let mut count = 0;
+    for said in [u64::MAX, 1 << 40, 64] {
+        peer.1.next_line[NEAR] = said;
+        peer.0.push(&[1; 8], [&[0; 200], &[]], &mut peer.1).unwrap();
+        assert_eq!(receiver.poll(), Seen::Packet);
+        receiver.release();
+        while sender.push(&[1; 8], [&[0; 1024], &[]], &mut receiver).is_ok() {
+            count += 1;
+        }
+    }
+    assert_eq!(count, 4 + 4, "only what was sent can have been released");
+}
+
 fn start_at(sender: &mut Sender, receiver: &mut Receiver, count: u32) {
     for word in sender.ring.pairs.iter().flat_map(|pair| [&pair.even, &pair.odd]) {
         word.store((count as u64) << 32, Ordering::Relaxed);
     }
     (sender.next, sender.released_slots) = (count, count);
     (receiver.next, receiver.published_slots) = (count, count);
-    (sender.next_line, sender.released_lines) = ([count; AREAS_COUNT], [count; AREAS_COUNT]);
-    (receiver.next_line, receiver.published_lines) = ([count; AREAS_COUNT], [count; AREAS_COUNT]);
-    for released in &sender.ring.counts.released.0 {
-        released.store((count as u64) << 32 | count as u64, Ordering::Relaxed);
-    }
+    sender.ring.counts.released.0[NEAR].store(count.into(), Ordering::Relaxed);
 }
 
 #[test]
@@ -125,17 +234,17 @@ fn the_longest_packet_always_finds_room_in_an_empty_ring() {
         let ring = ring(8, [16, bulk_count]);
         let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
         for _ in 0..offset {
-            sender.push(&[1; 8], [&[2; 100], &[]]).unwrap();
+            push(&mut sender, &[1; 8], [&[2; 100], &[]]).unwrap();
             assert_eq!(receiver.poll(), Seen::Packet);
             receiver.release();
             if bulk_count > 0 {
-                sender.push(&[1; 8], [&[2; 500], &[]]).unwrap();
+                push(&mut sender, &[1; 8], [&[2; 500], &[]]).unwrap();
                 assert_eq!(receiver.poll(), Seen::Packet);
                 receiver.release();
             }
         }
         let payload = vec![3; ring.data_bytes_max()];
-        sender.push(&[1; 8], [&payload, &[]]).expect("room");
+        push(&mut sender, &[1; 8], [&payload, &[]]).expect("room");
     }
 }
 
@@ -144,10 +253,10 @@ fn a_full_ring_takes_nothing_of_a_packet() {
     let ring = ring(4, [16, 0]);
     let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
     for index in 0..4u8 {
-        sender.push(&[index; 8], [&[], &[]]).unwrap();
+        push(&mut sender, &[index; 8], [&[], &[]]).unwrap();
     }
-    assert_eq!(sender.push(&[9; 8], [&[], &[]]), Err(Full));
-    assert_eq!(sender.push(&[9; 8], [&[0; 200], &[]]), Err(Full));
+    assert_eq!(push(&mut sender, &[9; 8], [&[], &[]]), Err(Full));
+    assert_eq!(push(&mut sender, &[9; 8], [&[0; 200], &[]]), Err(Full));
     for index in 0..4u8 {
         assert_eq!(receiver.poll(), Seen::Packet);
         assert_eq!(receiver.front().0, [index; 8]);
@@ -155,7 +264,7 @@ fn a_full_ring_takes_nothing_of_a_packet() {
     }
     assert_eq!(receiver.poll(), Seen::Nothing);
     assert!(sender.has_news());
-    sender.push(&[9; 8], [&[], &[]]).unwrap();
+    push(&mut sender, &[9; 8], [&[], &[]]).unwrap();
 }
 
 #[test]
@@ -172,17 +281,17 @@ fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
 fn paired_packet_skips_an_odd_slot_and_needs_full_room() {
     let ring = ring(4, [16, 0]);
     let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
-    sender.push(&[1; 8], [&[], &[]]).unwrap();
-    sender.push(&[2; 8], [&[3; PAIR_BYTES - 8], &[]]).unwrap();
-    assert_eq!(sender.push(&[4; 8], [&[], &[]]), Err(Full), "one, one skipped, two");
+    push(&mut sender, &[1; 8], [&[], &[]]).unwrap();
+    push(&mut sender, &[2; 8], [&[3; PAIR_BYTES - 8], &[]]).unwrap();
+    assert_eq!(push(&mut sender, &[4; 8], [&[], &[]]), Err(Full), "one, one skipped, two");
     assert_eq!(receiver.poll(), Seen::Packet);
     receiver.release();
-    assert_eq!(sender.push(&[4; 8], [&[5; 50], &[]]), Err(Full), "one slot is not two");
+    assert_eq!(push(&mut sender, &[4; 8], [&[5; 50], &[]]), Err(Full), "one slot is not two");
     assert!(receiver.is_ready());
     assert_eq!(receiver.poll(), Seen::Packet);
     assert_eq!(receiver.front(), (&[2; 8][..], &[3; PAIR_BYTES - 8][..]));
     receiver.release();
-    sender.push(&[4; 8], [&[5; 20], &[6; 30]]).unwrap();
+    push(&mut sender, &[4; 8], [&[5; 20], &[6; 30]]).unwrap();
     assert_eq!(receiver.poll(), Seen::Packet);
     assert_eq!(receiver.front(), (&[4; 8][..], &[[5; 20].as_slice(), &[6; 30]].concat()[..]));
     let slots = [0, 1, 2, 3].map(|n| ring.word(n).load(Ordering::Relaxed) >> 32);
@@ -213,11 +322,11 @@ fn a_count_no_correct_peer_writes_gives_no_room() {
     let ring = ring(4, [16, 0]);
     let mut sender = Sender::new(ring, true);
     for _ in 0..4 {
-        sender.push(&[0; 8], [&[], &[]]).unwrap();
+        push(&mut sender, &[0; 8], [&[], &[]]).unwrap();
     }
     for nonsense in [5, u64::MAX, 1 << 32 | 4] {
         ring.counts.released.0[NEAR].store(nonsense, Ordering::Relaxed);
-        assert_eq!(sender.push(&[0; 8], [&[], &[]]), Err(Full));
+        assert_eq!(push(&mut sender, &[0; 8], [&[], &[]]), Err(Full));
     }
 }
 
@@ -233,7 +342,7 @@ fn packet_in_pieces_is_announced_once_and_read_as_written() {
     assert!(!receiver.is_ready(), "nothing to wake up for");
     assert_eq!((receiver.front().0.len(), receiver.front().1.len()), (8, 0), "the header only");
     // Counts of the last round, and such as no writer stores.
-    for nonsense in [u64::from(u32::MAX), 2049, 1 << 31] {
+    for nonsense in [u64::MAX, 2 * 2048 + 1, 1 << 31] {
         filled.store(nonsense, Ordering::Release);
         assert_eq!(receiver.written(0), [0; 0], "{nonsense}");
     }
@@ -262,7 +371,7 @@ fn two_threads_see_every_packet_whole_and_in_order() {
         let mut random = Random::new(7);
         for index in 0..COUNT {
             let payload = vec![index as u8; random_length(&mut random, ring.data_bytes_max())];
-            while sender.push(&index.to_ne_bytes(), [&payload, &[]]).is_err() {
+            while push(&mut sender, &index.to_ne_bytes(), [&payload, &[]]).is_err() {
                 std::thread::yield_now();
             }
         }

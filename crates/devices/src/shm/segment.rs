@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 
 const PAGE_BYTES: usize = 4096;
 

@@ -10,7 +10,7 @@ use crate::message::{self, Data, Message, give_status};
 use crate::post::Post;
 use crate::request::SENT;
 use crate::runtime::machine::Machine;
-use crate::runtime::net::on_device;
+use crate::runtime::net::{Net, on_device};
 use crate::runtime::wait::{finish_both, wait, wait_direct, wait_until};
 use crate::state::{Guard, Process, process};
 use crate::why::Waits;
@@ -80,34 +80,48 @@ impl Send {
         Ok(Post::Send { comm: comm.id(), data, dest, tag, mode: self.mode })
     }
 
-    /// Sends a short message of standard mode if it can leave now. `false`: [`post`](Self::post) and its
-    /// start know why not.
+    /// Sends a short message of standard mode if it can leave now: its length, bytes. `None`:
+    /// [`post`](Self::post) and its start know why not.
     #[inline(always)]
-    fn leaves_at_once(self, process: &mut Process) -> bool {
+    fn leaves_at_once(self, process: &mut Process) -> Option<usize> {
         self.leaves::<false>(process)
     }
 
     /// The same of one that is too long for the short path.
     #[inline(never)]
-    fn longer_leaves_at_once(self, process: &mut Process) -> bool {
+    fn longer_leaves_at_once(self, process: &mut Process) -> Option<usize> {
         self.leaves::<true>(process)
     }
 
     #[inline(always)]
-    fn leaves<const IS_LONGER: bool>(self, process: &mut Process) -> bool {
-        let Some(comm) = process.comms.find(self.to.comm).map(Comm::id) else { return false };
-        let Some(buffer) = message::plain(self.from.buf, self.from.count, self.datatype) else {
-            return false;
-        };
+    fn leaves<const IS_LONGER: bool>(self, process: &mut Process) -> Option<usize> {
+        let comm = process.comms.find(self.to.comm).map(Comm::id)?;
+        let buffer = message::plain(self.from.buf, self.from.count, self.datatype)?;
         let (Ok(dest), Ok(_)) = (Rank::try_from(self.to.rank), Rank::try_from(self.to.tag)) else {
-            return false;
+            return None;
         };
-        let Some(engine) = process.engine.own() else { return false };
-        self.mode == SendMode::Standard
+        let engine = process.engine.own()?;
+        let has_left = self.mode == SendMode::Standard
             && on_device!(&mut engine.device, |device| match IS_LONGER {
                 false => engine.core.send_at_once(device, comm, buffer, dest, self.to.tag),
                 true => engine.core.send_longer_at_once(device, comm, buffer, dest, self.to.tag),
-            })
+            });
+        has_left.then_some(buffer.len())
+    }
+}
+
+/// From so many bytes on [`receive_between`].
+const BETWEEN_BYTES_MIN: usize = 1 << 10;
+
+/// After a message has left for which nobody waits: takes what has come from this host meanwhile, where
+/// processors gain by it (`ayatori_devices::shm`, processor).
+#[inline(never)]
+fn receive_between(process: &mut Process) {
+    if let Some(engine) = process.engine.own()
+        && let Net::Shm(device) = &mut engine.device
+        && device.reads_between_sends()
+    {
+        engine.core.progress(device);
     }
 }
 
@@ -206,7 +220,7 @@ fn send_any(
     mode: SendMode,
 ) -> Result<(), Fault> {
     let send = Send { from, datatype, to, mode };
-    if send.longer_leaves_at_once(&mut process) {
+    if send.longer_leaves_at_once(&mut process).is_some() {
         return Ok(());
     }
     let post = send.post(&process, "buf")?;
@@ -225,7 +239,8 @@ fn isend_any(
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
     let send = Send { from, datatype, to, mode };
-    if send.longer_leaves_at_once(&mut process) {
+    if send.longer_leaves_at_once(&mut process).is_some() {
+        receive_between(&mut process);
         return request.set("request", SENT);
     }
     let post = send.post(&process, "buf")?;
@@ -262,7 +277,7 @@ fn irecv_any(
 #[inline(always)]
 fn send(args: Send) -> Result<(), Fault> {
     let mut process = process()?;
-    if args.leaves_at_once(&mut process) {
+    if args.leaves_at_once(&mut process).is_some() {
         return Ok(());
     }
     send_any(process, args.from, args.datatype, args.to, args.mode)
@@ -271,7 +286,10 @@ fn send(args: Send) -> Result<(), Fault> {
 #[inline(always)]
 fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
-    if args.leaves_at_once(&mut process) {
+    if let Some(bytes) = args.leaves_at_once(&mut process) {
+        if bytes >= BETWEEN_BYTES_MIN {
+            receive_between(&mut process);
+        }
         return request.set("request", SENT);
     }
     isend_any(process, args.from, args.datatype, args.to, args.mode, request)
@@ -373,7 +391,7 @@ fn sendrecv(send: Send, receive: Receive, status: Out<MPI_Status>) -> Result<(),
     let mut process = process()?;
     if !process.is_shared()
         && receive.is_plain(&process)
-        && (send.leaves_at_once(&mut process) || send.longer_leaves_at_once(&mut process))
+        && (send.leaves_at_once(&mut process).is_some() || send.longer_leaves_at_once(&mut process).is_some())
     {
         receive.wait_alone(&mut process)?;
         let completion = process.engine().core.direct_completion();
