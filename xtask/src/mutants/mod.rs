@@ -406,20 +406,20 @@ fn judge_all(
         progress.record.get(mutants.name(*number)).is_some_and(|entry| entry.word == Word::Unsure)
     };
     let is_again = options.again || options.fresh;
-    for is_quick in [true, false] {
-        // What no quick test finds is put to all after the others. What no test comes by costs nothing.
-        let mut due: Vec<u32> = possible
-            .iter()
-            .copied()
-            .filter(|number| is_quick && is_again || is_quick != is_unsure(number))
-            .collect();
-        due.sort_by_key(|&number| judge.is_reached(number));
+    for is_first in [true, false] {
+        // What no quick test finds is put to all after the others: those of earlier runs without waiting for
+        // the last of this run's. What no test comes by costs nothing.
+        let is_put_off = |number: &u32| is_unsure(number) && !(is_first && is_again);
+        let all = possible.iter().map(|&number| (is_put_off(&number), number));
+        let mut due: Vec<(bool, u32)> = all.filter(|&(is_put_off, _)| is_first || is_put_off).collect();
+        due.sort_by_key(|&(is_put_off, number)| (is_put_off, judge.is_reached(number)));
         judge::side_by_side(options.job_count() * judge::WAITING_MAX, due.len(), |index| {
             if limit.is_some_and(|limit| begin.elapsed() >= limit) {
                 return Ok(false);
             }
-            let verdict = judge.judge(due[index], is_quick)?;
-            progress.lock().expect("no panic").note(mutants, due[index], &verdict, &commit)?;
+            let (is_put_off, number) = due[index];
+            let verdict = judge.judge(number, !is_put_off)?;
+            progress.lock().expect("no panic").note(mutants, number, &verdict, &commit)?;
             Ok(true)
         })?;
     }
