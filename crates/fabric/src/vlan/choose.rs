@@ -64,7 +64,8 @@ pub(crate) fn choose(
     }
 }
 
-/// Routes with a busiest link that is less busy than that of `best`, if there are such.
+/// Routes with a busiest link that is less busy than that of `best`, if there are such. `best` cannot
+/// deadlock where there is pause: of the routes that the planner may choose some never can.
 fn less_busy(
     network: &Network,
     grid: Option<&Grid>,
@@ -94,8 +95,7 @@ fn less_busy(
     let evaluation = evaluate(network, &solution);
     let is_sound = evaluation.is_free || !options.pause;
     let before = best.evaluation.pressure(network);
-    let was_sound = best.evaluation.is_free || !options.pause;
-    let is_better = evaluation.pressure(network) < before - before / WORTHWHILE || !was_sound;
+    let is_better = evaluation.pressure(network) < before - before / WORTHWHILE;
     (is_sound && is_better && solution.trees.len() <= effort.vlans_max)
         .then_some(Judged { solution, evaluation })
 }
@@ -176,10 +176,8 @@ pub(crate) fn for_traffic(
         let evaluation = evaluate(network, &solution);
         Chosen { best: Judged { solution, evaluation }, alternative: None }
     });
-    let fits = |chosen: &Chosen| {
-        chosen.best.solution.trees.len() <= vlans_max && (chosen.best.evaluation.is_free || !options.pause)
-    };
-    (chosen.filter(fits), least_pressure)
+    let is_safe = |chosen: &Chosen| chosen.best.evaluation.is_free || !options.pause;
+    (chosen.filter(is_safe), least_pressure)
 }
 
 /// Trees that a search may begin with, those with the least busy busiest link first.

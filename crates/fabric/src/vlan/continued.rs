@@ -11,7 +11,7 @@ use super::evaluation::{evaluate, pressure_of};
 use super::in_use::InUse;
 use super::mstp;
 use super::network::{Failure, Network};
-use super::planner::{chosen, vlans_max};
+use super::planner::{chosen, fits, vlans_max};
 use super::rebalance::{Room, rebalanced};
 use super::renewed::renewed;
 use super::repair;
@@ -98,14 +98,19 @@ pub fn repaired_from(
             if let Some(best) = repaired.as_ref().filter(|_| reach < Reach::Vlans) {
                 return kept(best.clone());
             }
-            let pressure = |judged: &Judged| judged.evaluation.pressure(&network);
-            let is_better = |best: &Judged| !is_safe(&anew.best) || pressure(best) <= pressure(&anew.best);
-            match repaired.filter(is_better) {
+            match repaired.filter(|best| is_as_good(machine, &network, best, &anew.best)) {
                 Some(best) => kept(best),
                 None => assign(machine, &network, &anew, failures, Some(in_use)),
             }
         }
     }
+}
+
+/// Whether a repair is as good as new routes that the planner may choose as it likes: those can deadlock
+/// where nothing pauses only.
+fn is_as_good(machine: &Machine, network: &Network, repaired: &Judged, anew: &Judged) -> bool {
+    let pressure = |judged: &Judged| judged.evaluation.pressure(network);
+    !fits(machine, anew) || pressure(repaired) <= pressure(anew)
 }
 
 /// A repair with as many further changes as `reach` allows and its load asks for.
@@ -167,4 +172,33 @@ fn placed(
         }
     }
     best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repair_stays_unless_new_routes_are_less_busy() {
+        let routes = |routing: &str| {
+            let text = format!(
+                "name = \"r\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\nvlans_max = 5\n\
+                 [host_models.h]\nnic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nkind = \"ring\"\n\
+                 switches = 5\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n[plan]\n\
+                 routing = \"{routing}\"\nvlans = \"per-source\"\n"
+            );
+            let machine = Machine::parse("r.toml", &text).unwrap();
+            let network = Network::of(&machine, &[]);
+            let best = chosen(&machine, &network, true).best;
+            (machine, network, best)
+        };
+        let (machine, network, quiet) = routes("minimal");
+        let (.., busy) = routes("spanning-tree");
+        let is_as_good = |repaired, anew| is_as_good(&machine, &network, repaired, anew);
+        assert!(is_as_good(&quiet, &busy) && is_as_good(&quiet, &quiet) && !is_as_good(&busy, &quiet));
+        let mut wide = quiet.clone();
+        wide.solution.trees.push(quiet.solution.trees[0].clone());
+        assert_eq!(wide.solution.trees.len(), 6);
+        assert!(super::is_as_good(&machine, &network, &busy, &wide), "the switches have five VLANs");
+    }
 }

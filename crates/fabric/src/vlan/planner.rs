@@ -97,9 +97,9 @@ fn keep_what_is_in_use(machine: &Machine, network: &Network, in_use: &Chosen, ch
     let Some(repaired) = repair::repaired(network, &in_use.best.solution) else { return };
     let is_safe = repaired.evaluation.is_free || !machine.options.pause;
     let anew = &chosen.best;
-    let anew_is_safe = anew.evaluation.is_free || !machine.options.pause;
+    let anew_is_usable = (anew.evaluation.is_free || !machine.options.pause) && fits(machine, anew);
     let limit = anew.evaluation.pressure(network) + anew.evaluation.pressure(network) / 4;
-    if is_safe && (!anew_is_safe || repaired.evaluation.pressure(network) <= limit) {
+    if is_safe && (!anew_is_usable || repaired.evaluation.pressure(network) <= limit) {
         *chosen = Chosen { best: repaired, alternative: None };
     }
 }
@@ -126,6 +126,11 @@ pub(super) fn chosen_within(
 pub(super) fn starts_of(machine: &Machine, network: &Network) -> Vec<Vec<SourceTree>> {
     let grid = machine.topology.as_ref().and_then(Topology::grid);
     starts(network, grid.as_ref(), &machine.options)
+}
+
+/// Whether all switches take as many VLANs as these routes have.
+pub(super) fn fits(machine: &Machine, judged: &Judged) -> bool {
+    judged.solution.trees.len() <= vlans_max(machine)
 }
 
 /// VLANs that every switch takes, with all hosts' addresses on each, and that there are identifiers for.

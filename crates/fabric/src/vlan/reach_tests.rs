@@ -108,3 +108,69 @@ fn a_repair_that_may_change_more_is_never_busier() {
     );
     assert!(kept > 100 && wider > 0 && widest > 0 && more_vlans > 0 && moved > 0 && chosen > 0);
 }
+
+/// The machine with switches that take so many VLANs.
+fn limited(mut machine: Machine, vlans_max: usize) -> Machine {
+    machine.switch_models.iter_mut().for_each(|model| model.vlans_max = Some(vlans_max as u16));
+    machine
+}
+
+/// The new routes after some of these failures need more VLANs than the switches have.
+#[test]
+fn a_repair_keeps_to_the_vlans_that_switches_have() {
+    let (mut repaired_count, mut anew_count) = (0, 0);
+    for options in ["routing = \"spanning-tree\"", "vlans = \"fewest\"", ""] {
+        let machine = graph(0, options);
+        let whole = plan(&machine).unwrap();
+        let vlans_max = whole.vlans.len();
+        let machine = limited(machine, vlans_max);
+        let in_use = InUse::of(&whole).unwrap();
+        for failure in single_failures(&machine) {
+            let about = format!("{options} without {failure:?}");
+            let [trees, vlans] = [Reach::Trees, Reach::Vlans]
+                .map(|reach| repaired_from(&machine, &in_use, &[failure], reach).expect(&about));
+            assert!(vlans.vlans.len() <= vlans_max, "{about}");
+            assert!(vlans.figures.link_load_max <= trees.figures.link_load_max, "{about}");
+            repaired_count += u32::from(vlans.is_repaired);
+            anew_count += u32::from(!vlans.is_repaired);
+        }
+    }
+    assert!(repaired_count > 0 && anew_count > 0, "{repaired_count} repaired, {anew_count} anew");
+}
+
+/// New routes after the failure would need a VLAN more than the switches have.
+#[test]
+fn a_plan_after_a_failure_keeps_to_the_vlans_of_switches() {
+    for (seed, options, link) in
+        [(32, "", 6), (14, "vlans = \"fewest\"", 4), (27, "routing = \"up-down\"", 0)]
+    {
+        let machine = graph(seed, options);
+        let most = (1..).find(|&count| plan(&limited(machine.clone(), count)).is_ok()).unwrap();
+        let machine = limited(machine, most);
+        let left = plan_without(&machine, &[Failure::Link(crate::graph::LinkId(link))]).expect(options);
+        assert!(left.is_repaired && left.vlans.len() <= most, "{options}");
+        assert!(left.verdicts.deadlock.is_free(), "{options}");
+    }
+}
+
+#[test]
+fn routes_made_anew_are_not_bound_to_those_asked_for() {
+    let link = |number| Failure::Link(crate::graph::LinkId(number));
+    // By seed: the load with switches alone, that of the best routes which the planner finds, and of those
+    // that are widened then.
+    let spanning = graph(0, "routing = \"spanning-tree\"");
+    let most = plan(&graph(12, "")).unwrap().vlans.len();
+    let cases = [(spanning, link(1), [90, 36, 36]), (limited(graph(12, ""), most), link(0), [63, 63, 60])];
+    for (machine, failure, loads) in cases {
+        let in_use = InUse::of(&plan(&machine).unwrap()).unwrap();
+        let repair = |reach| repaired_from(&machine, &in_use, &[failure], reach).unwrap();
+        let network = Network::of(&machine, &[failure]);
+        let mut free = machine.clone();
+        (free.options.routing, free.options.grouping) = (Routing::Auto, Grouping::Balanced);
+        let anew = super::planner::chosen(&free, &network, true).best.evaluation;
+        let least = anew.busiest(&network).map_or(0, |(_, flows)| flows);
+        let [trees, vlans] = [Reach::Trees, Reach::Vlans].map(repair);
+        assert_eq!([trees.figures.link_load_max, least, vlans.figures.link_load_max], loads);
+        assert!(trees.is_repaired && !vlans.is_repaired);
+    }
+}

@@ -129,6 +129,18 @@ mod tests {
         assert_eq!(numbers(&numbered), [vec![(0, 5)], vec![(1, 5)]]);
     }
 
+    #[test]
+    fn hosts_in_common_are_those_on_both_vlans() {
+        let of = |vlans: &[(u32, u32)]| -> Vec<Senders> {
+            vlans.iter().map(|&(vlan, hosts)| Senders { vlan, hosts }).collect()
+        };
+        let (before, after) =
+            ([of(&[(0, 2), (1, 1)]), of(&[(0, 3), (2, 1)])], [of(&[(0, 4)]), of(&[(1, 1)])]);
+        let in_common = |old, new| hosts_in_common(&before, old, &after, new);
+        assert_eq!([in_common(0, 0), in_common(1, 0), in_common(2, 0)], [2, 1, 0]);
+        assert_eq!([in_common(0, 1), in_common(1, 1), in_common(2, 1)], [1, 0, 1]);
+    }
+
     fn machine(topology: &str, options: &str) -> Machine {
         let text = format!(
             "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
