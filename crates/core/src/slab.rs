@@ -156,5 +156,9 @@ mod tests {
         // An id of before takes nothing away.
         assert_eq!((slab.remove(first), slab.len()), (None, 1));
         assert_eq!((slab.remove(second), slab.remove(second), slab.is_empty()), (Some(2), None, true));
+        let third = slab.insert(3);
+        slab.discard(third);
+        let fourth = slab.insert(4);
+        assert_eq!((fourth.index, slab.get(third), slab.get(fourth)), (third.index, None, Some(&4)));
     }
 }

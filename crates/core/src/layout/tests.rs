@@ -400,6 +400,20 @@ fn what_exceeds_the_address_space_is_an_error() {
     let wide = Layout::bytes(1).resized(isize::MIN / 2, isize::MAX - 1).unwrap();
     assert_eq!(wide.repeat(2, 100), Err(Error::Count));
     assert_eq!(Layout::bytes(1).resized(0, isize::MIN).unwrap().span(3), Err(Error::Count));
+    // More bytes than addresses, all in one place.
+    assert_eq!(Layout::structure([(1, 0, &half), (1, 0, &half)]), Err(Error::Count));
+    assert_eq!(Layout::bytes(8).resized(0, 0).unwrap().span(1 << 60), Err(Error::Count));
+    // Bounds that were set are as far apart, or what lies within such as are not.
+    let byte = Layout::bytes(1);
+    let far = [isize::MIN / 2 - 100, isize::MAX / 2 + 100];
+    let [a, b] = far.map(|at| byte.resized(at, 1).unwrap());
+    assert_eq!(Layout::structure([(1, 0, &a), (1, 0, &b)]), Err(Error::Count));
+    let [a, b] = far.map(|at| byte.indexed([(1, at)]).unwrap().resized(0, 1).unwrap());
+    assert_eq!(Layout::structure([(1, 0, &a), (1, 0, &b)]), Err(Error::Count));
+    // The bytes behind the last one, up to a multiple of the alignment.
+    let word = Layout::of(Predefined::Double);
+    let (first, last) = ((1, -(1 << 62), &word), (1, (1 << 62) - 2, &byte));
+    assert_eq!(Layout::structure([first, last]), Err(Error::Count));
 }
 
 #[test]

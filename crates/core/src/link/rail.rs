@@ -282,7 +282,6 @@ impl RailState {
     /// The rail works again.
     pub(super) fn take_back(&mut self, now: Instant) {
         self.health = Health::Up;
-        self.suspect_since = None;
         self.probes = 0;
         self.rate.forget_round_trips();
         self.waiting_since = now;
@@ -490,9 +489,10 @@ mod tests {
         assert_eq!((rail.probes, rail.suspect_since), (0, None));
         assert_eq!(rail.waiting_since(), Instant(1_000_000_007));
         assert!(rail.is_waiting() && rail.deadline() > Instant(1_000_000_007));
-        rail.probes = 2;
+        (rail.probes, rail.suspect_since) = (2, Some(Instant(1_000_000_008)));
         rail.take_out(Health::Silent, |_, _| {});
         assert_eq!((rail.health, rail.deadline()), (Health::Silent, Instant::FAR_FUTURE));
+        assert_eq!(rail.suspect_since, None, "it is looked at twice again when it is back");
         rail.take_back(Instant(2_000_000_000));
         assert_eq!((rail.health, rail.probes), (Health::Up, 0));
         assert_eq!((rail.waiting_since(), rail.deadline()), (Instant(2_000_000_000), Instant::FAR_FUTURE));

@@ -620,6 +620,25 @@ mod tests {
     }
 
     #[test]
+    fn a_rail_that_was_well_meanwhile_is_looked_at_twice_again() {
+        let (mut net, mut trunk, _) = trunk_and_placed();
+        let device = &mut net.nodes[0].1;
+        let silence = TrunkConfig::default().silence;
+        let mut look = |trunk: &mut Trunk, at: Instant, owes: Duration| {
+            net.shared.borrow_mut().owes = Some(owes);
+            assert!(trunk.check(device, at));
+            trunk.rails[0].health
+        };
+        trunk.rails[0].on_sent(Carried::Probe, 100, Instant(1));
+        let first = Instant(1) + silence;
+        assert_eq!(look(&mut trunk, first, silence), Health::Up);
+        assert_eq!(look(&mut trunk, first + SECOND_LOOK, Duration::ZERO), Health::Up);
+        let second = first + SECOND_LOOK + silence;
+        assert_eq!(look(&mut trunk, second, silence), Health::Up, "it was well since");
+        assert_eq!(look(&mut trunk, second + SECOND_LOOK, silence), Health::Silent);
+    }
+
+    #[test]
     fn units_put_by_a_rail_that_broke_before_it_told_are_lost() {
         let (mut net, mut trunk, units) = trunk_and_placed();
         trunk.tell_placed(Rail(0), units);

@@ -216,3 +216,27 @@ fn buffers_that_do_not_fit_each_other_are_refused() {
     assert_eq!(made.unwrap_err(), Error::BuffersOverlap);
     assert!(reduce_scatter(pool, context, Some(low), high, own, &sum, halved).is_ok());
 }
+
+#[test]
+fn roots_and_blocks_that_there_are_not_are_refused() {
+    let memory = Memory::new(&[0; 16]);
+    let (low, high) = (memory.buffer.part(0, 8), memory.buffer.part(8, 8));
+    let context = Context { rank: 0, size: 2 };
+    let pool = &mut Pool::default();
+    let sum = Reducer::predefined(Operation::Sum, Predefined::Int).unwrap();
+    let choice = |algorithm| Choice { algorithm, segment_bytes: 1 };
+    let (linear, binomial) = (choice(Algorithm::Linear), choice(Algorithm::Binomial));
+    let root = Error::Root { root: 2, size: 2 };
+    assert_eq!(gather(pool, context, Some(low), None, 2, linear).unwrap_err(), root);
+    assert_eq!(scatter(pool, context, None, Some(low), 2, linear).unwrap_err(), root);
+    assert_eq!(reduce(pool, context, Some(low), None, &sum, 2, binomial).unwrap_err(), root);
+    // A block for one of the two ranks.
+    let (one, two) = (Blocks::Each(&[high]), Blocks::Uniform(memory.buffer));
+    assert_eq!(allgather(pool, context, Some(low), one, linear).unwrap_err(), OTHER_LENGTHS);
+    assert_eq!(alltoall(pool, context, None, one, linear).unwrap_err(), OTHER_LENGTHS);
+    assert_eq!(alltoall(pool, context, Some(one), two, linear).unwrap_err(), OTHER_LENGTHS);
+    assert_eq!(gather(pool, context, Some(low), Some(one), 0, linear).unwrap_err(), OTHER_LENGTHS);
+    assert_eq!(scatter(pool, context, Some(one), Some(low), 0, linear).unwrap_err(), OTHER_LENGTHS);
+    let doubling = choice(Algorithm::RecursiveDoubling);
+    assert_eq!(scan(pool, context, Some(low.part(0, 4)), high, &sum, doubling).unwrap_err(), OTHER_LENGTHS);
+}

@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) full_one_in: u64,
     /// 1 in so many gets and puts is refused; 0: never.
     pub(crate) refuse_one_in: u64,
+    /// What [`Device::heard`] says.
+    pub(crate) owes: Option<Duration>,
     /// 1 in so many packets is reported by its front first; 0: none.
     pub(crate) front_one_in: u64,
     /// If given: so many gets and puts are taken and wait for `finish_transfers`, the others are refused.
@@ -95,6 +97,10 @@ pub(crate) struct Port {
 impl Device for Port {
     fn rails(&self) -> &[RailCapabilities] {
         &self.rails
+    }
+
+    fn heard(&mut self, _rail: Rail, _peer: ProcessId) -> Option<Duration> {
+        self.shared.borrow().owes
     }
 
     fn rails_to(&self, _peer: ProcessId) -> RailSet {
@@ -300,6 +306,7 @@ impl Net {
             registered: vec![],
             random: Random::new(seed),
             full_one_in: 0,
+            owes: None,
             refuse_one_in: 0,
             front_one_in: 0,
             transfers_taken_max: None,
