@@ -266,6 +266,15 @@ mod tests {
         }
     }
 
+    /// Else what one side proves could be shown to it as the other's proof.
+    #[test]
+    fn a_code_for_one_use_is_none_for_another() {
+        let key = Key::new([7; 32]);
+        let parts: [&[u8]; 2] = [b"hello", b"challenge"];
+        let codes = [b"listener", b"dialler ", b"verdict "].map(|label| key.mac(label, &parts));
+        assert!(codes[0] != codes[1] && codes[1] != codes[2] && codes[0] != codes[2]);
+    }
+
     #[test]
     fn a_hello_of_another_version_or_with_reserved_bytes_is_refused() {
         let good = hello().emit();

@@ -102,6 +102,29 @@ fn while_one_connection_is_read_alone_others_are_read_too() {
 }
 
 #[test]
+fn who_sleeps_watches_what_was_read_alone() {
+    let (mut a, mut b) = connected(1);
+    a.expect(Some(ProcessId(1)));
+    for round in 0..5 * STREAK {
+        hand_over(&mut a, &mut b, &round.to_le_bytes());
+    }
+    assert!(a.solo != NONE, "nothing else has come for long");
+    a.arm();
+    assert_eq!(a.solo, NONE, "what comes wakes it");
+}
+
+#[test]
+fn who_has_read_everything_can_sleep() {
+    let (mut a, mut b) = connected(1);
+    hand_over(&mut a, &mut b, b"x");
+    let is_asleep = (0..1_000).any(|_| {
+        while a.poll().is_some() {}
+        a.arm() == Armed::Armed
+    });
+    assert!(is_asleep);
+}
+
+#[test]
 fn silence_is_counted_only_while_something_is_unacknowledged() {
     let (mut a, mut b) = connected(1);
     hand_over(&mut a, &mut b, b"x");
