@@ -59,7 +59,7 @@ pub(super) enum News {
 pub(super) struct Shared {
     orders: Mutex<VecDeque<Order>>,
     /// Wakes the acceptor.
-    orders_event: OwnedFd,
+    pub(super) orders_event: OwnedFd,
     news: Mutex<VecDeque<News>>,
     has_news: AtomicBool,
     /// Wakes the device.

@@ -124,6 +124,21 @@ fn who_has_read_everything_can_sleep() {
     assert!(is_asleep);
 }
 
+/// A program that is started by one of ours does not inherit connections, and no call waits for one.
+#[test]
+fn descriptors_are_closed_in_new_programs_and_never_block() {
+    use rustix::{fs::OFlags, io::FdFlags};
+    let (a, b) = connected(1);
+    // One of the two has called, the other has been called.
+    let sockets = [&a, &b].into_iter().flat_map(|device| device.connections.iter().flatten());
+    let events = [&a, &b].into_iter().map(|device| device.shared.orders_event.as_fd());
+    for descriptor in sockets.map(|connection| connection.socket.as_fd()).chain(events) {
+        let flags = rustix::io::fcntl_getfd(descriptor).expect("they are said");
+        let status = rustix::fs::fcntl_getfl(descriptor).expect("they are said");
+        assert!(flags.contains(FdFlags::CLOEXEC) && status.contains(OFlags::NONBLOCK));
+    }
+}
+
 #[test]
 fn silence_is_counted_only_while_something_is_unacknowledged() {
     let (mut a, mut b) = connected(1);
