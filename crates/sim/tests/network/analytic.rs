@@ -16,6 +16,9 @@ fn one_packet_takes_the_closed_form_over_any_number_of_hops() {
             let to = if hop_count == 0 { 1 } else { 2 * hop_count as u32 };
             network.send(message(0, to, payload));
             assert_eq!(deliveries(&mut network), [(0, unloaded_ps(hop_count, wire))]);
+            let counters = network.counters();
+            assert_eq!((counters.injected_packet_count, counters.delivered_packet_count), (1, 1));
+            assert_eq!(counters.packet_hop_count, hop_count);
         }
     }
 }

@@ -7,7 +7,7 @@ use ayatori_fabric::topology::{Complete, Explicit, HostLayout, Ring, Topology, T
 use ayatori_random::Random;
 use ayatori_sim::machine::{Simulated, simulate};
 use ayatori_sim::network::{
-    Config, LagHash, Message, Network, NicOrder, NoProbe, Queueing, SharedBuffer, Switching, WhenFull,
+    Config, LagHash, Message, Network, NicId, NicOrder, NoProbe, Queueing, SharedBuffer, Switching, WhenFull,
     cable_of,
 };
 
@@ -97,7 +97,21 @@ fn a_frame_takes_the_closed_form_through_two_switches() {
         network.send(message(0, 3, 1_500));
         let expected_ps = expected_ps + 3 * CABLE_PS + 2 * 700_000;
         assert_eq!(deliveries(&mut network), [(0, expected_ps)], "{switching}");
+        let counters = network.counters();
+        assert_eq!((counters.injected_packet_count, counters.delivered_packet_count), (1, 1));
+        assert_eq!(counters.packet_hop_count, 1, "from switch to switch");
+        assert_eq!(counters.packet_latency_sum_ps, u128::from(expected_ps));
     }
+}
+
+/// Worked out by hand from addresses that count from 1.
+#[test]
+fn a_cable_is_chosen_by_addresses_and_ports_folded() {
+    let [from, to] = [0x1_2344, 0x5_FF00].map(NicId);
+    let message = Message { from, to, flow: 0xABCD_1234, ..message(0, 1, 1) };
+    assert_eq!(cable_of(&message, LagHash::AddressesAndPorts, u32::MAX), 0x4_61DC);
+    assert_eq!(cable_of(&message, LagHash::Addresses, u32::MAX), 0x4_D89C);
+    assert_eq!(cable_of(&message, LagHash::Addresses, 10), 0x4_D89C % 10);
 }
 
 /// Host, switch, switch, host: the first cable is slow.

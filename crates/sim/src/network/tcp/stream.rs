@@ -584,4 +584,67 @@ mod tests {
         stream.decide_lost();
         assert_eq!((stream.state, stream.lost_count), (State::Open, 0));
     }
+
+    /// A stream with so many segments on their way.
+    fn sending(count: u32) -> Stream {
+        let mut stream = Stream::new(Tcp::default(), 1_000, 1_000_000);
+        (0..count).for_each(|number| assert_eq!(stream.send_new(0, 1_448, NONE), number));
+        stream
+    }
+
+    #[test]
+    fn round_trips_are_weighed_as_rfc_6298_says() {
+        let rules = Tcp { timeout_min_ps: 1, ..Tcp::default() };
+        let mut stream = Stream::new(rules, 10, 800);
+        assert_eq!((stream.smoothed_ps, stream.variation_ps, stream.timeout_ps), (800, 400, 2_400));
+        stream.measure(1_600);
+        assert_eq!((stream.smoothed_ps, stream.variation_ps, stream.timeout_ps), (900, 500, 2_900));
+        let stream = Stream::new(rules, 10, 0);
+        assert_eq!((stream.smoothed_ps, stream.variation_ps, stream.timeout_ps), (1, 0, 2));
+    }
+
+    #[test]
+    fn after_a_timeout_one_segment_goes_and_half_the_window_is_aimed_at() {
+        for (count, half) in [(10, 5), (3, 2)] {
+            let mut stream = sending(count);
+            (stream.grown_count, stream.has_probed) = (3, true);
+            let timeout_ps = 2 * stream.timeout_ps;
+            stream.time_out(7);
+            assert_eq!((stream.slow_start_until_count, stream.window_count), (half, 1));
+            assert_eq!((stream.grown_count, stream.has_probed, stream.lost_count), (0, false, count));
+            assert_eq!(stream.deadline_ps, 7 + timeout_ps);
+            // A second one halves nothing more.
+            stream.slow_start_until_count = 7;
+            stream.time_out(9);
+            assert_eq!((stream.slow_start_until_count, stream.window_count), (7, 1));
+        }
+    }
+
+    #[test]
+    fn a_window_grows_if_it_is_what_limits() {
+        let mut stream = sending(0);
+        let mut grown = |flight_count, acked_count, until_count| {
+            stream.slow_start_until_count = until_count;
+            stream.grow(acked_count, flight_count);
+            stream.window_count
+        };
+        // In slow start by what is acknowledged, if half the window was used.
+        assert_eq!([grown(4, 3, 100), grown(5, 3, 100)], [10, 13]);
+        // Then by one segment for each window.
+        assert_eq!([grown(12, 13, 13), grown(13, 12, 13), grown(13, 1, 13)], [13, 13, 14]);
+    }
+
+    #[test]
+    fn every_second_segment_is_acknowledged_at_once() {
+        let mut stream = sending(0);
+        for number in [0, 2, 4] {
+            assert!(!stream.receive(number).ack_now, "{number}");
+            assert!(stream.receive(number + 1).ack_now, "{number}");
+            assert_eq!(stream.take_ack().next, number + 2);
+        }
+        // One that goes along with data counts, too.
+        assert!(!stream.receive(6).ack_now);
+        let _ = stream.take_ack();
+        assert!(!stream.receive(7).ack_now);
+    }
 }
