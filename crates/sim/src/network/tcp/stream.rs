@@ -604,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_timeout_one_segment_goes_and_half_the_window_is_aimed_at() {
+    fn after_a_timeout_one_segment_goes_and_half_is_aimed_at() {
         for (count, half) in [(10, 5), (3, 2)] {
             let mut stream = sending(count);
             (stream.grown_count, stream.has_probed) = (3, true);
