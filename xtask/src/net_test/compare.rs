@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::network::{ETC, MTU, Network};
+use super::names::HostLists;
+use super::network::{MTU, Network};
 use super::shaped::{Raw, raw_ping_pong, raw_stream, shaped};
 use super::{Options, build, build_raw, result};
 use crate::bench::median;
@@ -226,7 +227,7 @@ fn copy_environment(from: &Command, to: &mut Command) {
 /// libraries take processes with one host name for neighbours. Gone with its files when dropped.
 struct Agent {
     script: PathBuf,
-    etc: Vec<PathBuf>,
+    _lists: HostLists,
 }
 
 impl Agent {
@@ -239,17 +240,9 @@ impl Agent {
             exec ip netns exec \"$host\" unshare -u sh -c \"hostname $host; $*\"\n";
         std::fs::write(&script, text).context("the agent's script")?;
         std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        // `ip netns exec` lays these over /etc: names for the two hosts.
         let [a, b] = &network.hosts;
-        let hosts = format!("127.0.0.1 localhost\n10.77.0.1 {a}\n10.77.0.2 {b}\n");
-        let mut etc = Vec::new();
-        for host in &network.hosts {
-            let folder = Path::new(ETC).join(host);
-            std::fs::create_dir_all(&folder)?;
-            std::fs::write(folder.join("hosts"), &hosts)?;
-            etc.push(folder);
-        }
-        Ok(Self { script, etc })
+        let named = [(a.clone(), vec!["10.77.0.1".to_owned()]), (b.clone(), vec!["10.77.0.2".to_owned()])];
+        Ok(Self { script, _lists: HostLists::new(&named)? })
     }
 
     /// Two ranks, one on each host. Launchers run on the first: what they start connects back to them.
@@ -295,14 +288,5 @@ impl Agent {
             command.env("LD_LIBRARY_PATH", &lib).env("FI_PROVIDER_PATH", &lib);
         }
         Ok(command)
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        for folder in &self.etc {
-            let _ = std::fs::remove_dir_all(folder);
-        }
-        let _ = std::fs::remove_dir(ETC);
     }
 }

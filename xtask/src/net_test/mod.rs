@@ -15,6 +15,7 @@ mod damage;
 mod ear;
 mod figures;
 mod hostile;
+mod names;
 mod network;
 mod on_hosts;
 mod shaped;
