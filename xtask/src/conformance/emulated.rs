@@ -63,7 +63,7 @@ pub(super) fn run(target: &Target, abi: Option<Abi>, options: &CommonOptions) ->
                 continue;
             }
             let mut launch = place.launch(ranks, &program);
-            launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
+            launch.envs(options.progress());
             let outcome = process::capture(&mut launch, options.limit())?;
             tally.add(&name, ranks, programs::judge(&expected, &outcome), &outcome);
         }

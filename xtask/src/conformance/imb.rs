@@ -43,6 +43,7 @@ pub(super) fn run(options: &ForeignOptions<Imb>) -> Result<()> {
                 arguments[place] = &npmin;
             }
             let mut command = library.launch(ranks, &path, &arguments);
+            command.envs(options.common.progress());
             let outcome = process::capture(&mut command, options.common.limit() * 5)?;
             tally.add(program, ranks, judge(&outcome), &outcome);
         }

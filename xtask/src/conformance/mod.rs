@@ -118,6 +118,11 @@ impl CommonOptions {
         if self.ranks.is_empty() { default.to_vec() } else { self.ranks.clone() }
     }
 
+    /// What runs have in their environment for the progress mode that is asked for.
+    fn progress(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        self.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode))
+    }
+
     fn limit(&self) -> Duration {
         Duration::from_secs(self.limit_s)
     }

@@ -40,7 +40,7 @@ pub(super) fn run(options: &ForeignOptions<Osu>) -> Result<()> {
                 }
                 let arguments = arguments(folder, &name);
                 let outcome = process::capture(
-                    &mut library.launch(ranks, &binary, &arguments),
+                    library.launch(ranks, &binary, &arguments).envs(options.common.progress()),
                     options.common.limit(),
                 )?;
                 tally.add(&name, ranks, judge(&outcome), &outcome);

@@ -123,7 +123,7 @@ impl Programs {
             };
             for ranks in options.ranks_or(&RANKS) {
                 let mut launch = self.library.launch(ranks, program, &[]);
-                launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
+                launch.envs(options.progress());
                 let outcome = process::capture(&mut launch, options.limit())?;
                 tally.add(name, ranks, judge(expected, &outcome), &outcome);
             }
@@ -165,7 +165,7 @@ impl Checked<'_> {
             library.compile_with(&source, &program, self.flags)?;
             for ranks in options.ranks_or(&[2]) {
                 let mut command = launch(ranks, &program)?;
-                command.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
+                command.envs(options.progress());
                 let outcome = process::capture(&mut command, options.limit())?;
                 tally.add(&name, ranks, judge(&expected, &outcome), &outcome);
             }

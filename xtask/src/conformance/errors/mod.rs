@@ -81,9 +81,7 @@ pub(crate) fn run(options: &CommonOptions) -> Result<()> {
     let mut from = tested.first().map(|function| function.name.clone());
     while let Some(first) = from.take() {
         let outcome = process::capture(
-            library
-                .launch(1, &binary, &[&first])
-                .envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode))),
+            library.launch(1, &binary, &[&first]).envs(options.progress()),
             options.limit(),
         )?;
         let report = read(&outcome.stdout, &class_names(&constants));

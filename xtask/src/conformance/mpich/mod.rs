@@ -469,6 +469,7 @@ fn start(
     let mut command = library.launch(run.ranks, program, &arguments);
     let folder = run.name.rsplit_once('/').map_or("", |(chapter, _)| chapter);
     command.current_dir(suite.join(folder)).envs(run.environment.iter().cloned());
+    command.envs(options.common.progress());
     if is_checked {
         command.env("AYATORI_CHECK", "1");
     }
