@@ -194,11 +194,22 @@ impl Peer {
         self.slots.iter().any(|slot| matches!(slot.state, State::Up(_)))
     }
 
-    /// Whether no connection was ever up, and every attempt has been refused repeatedly.
+    /// Whether no connection was ever up, and each interface of the peer's has refused repeatedly at all its
+    /// addresses: by a rail that tries it first, if there is one. Others are often in networks that do not
+    /// lead to it, where nobody answers.
     fn is_refused_everywhere(&self) -> bool {
-        let is_refused =
-            |slot: &Slot| !slot.was_up && slot.refused.iter().all(|&count| count >= REFUSALS_NEVER_UP_MAX);
-        self.slots.iter().all(is_refused)
+        let is_first = |slot: &Slot, partner: u8| slot.candidates.first() == Some(&partner);
+        let is_refused = |slot: &Slot, partner: u8| {
+            let tries = slot.candidates.iter().zip(&slot.refused).filter(|(of, _)| **of == partner);
+            tries.map(|(_, &count)| count).min() >= Some(REFUSALS_NEVER_UP_MAX)
+        };
+        let mut partners = self.slots.iter().flat_map(|slot| slot.candidates.iter().copied());
+        self.slots.iter().all(|slot| !slot.was_up)
+            && partners.all(|partner| {
+                let has_first = self.slots.iter().any(|slot| is_first(slot, partner));
+                let mut slots = self.slots.iter().filter(|slot| !has_first || is_first(slot, partner));
+                slots.any(|slot| is_refused(slot, partner))
+            })
     }
 
     /// Something waits to be sent: makes the first attempts by `at`, and reports failures from then on.
@@ -492,19 +503,24 @@ mod tests {
 
     #[test]
     fn a_peer_never_met_is_gone_when_every_address_keeps_refusing() {
-        let (mut peer, mut now) = peer(HIGH, 2);
-        let mut tries_count = 0;
-        while !peer.is_over {
-            for slot in 0..2 {
-                if peer.take_due(slot, now).is_some() {
-                    tries_count += 1;
-                    peer.on_failure(slot, Failure::Refused, now);
+        // Two rails; by each the peer's interface in the other's network refuses, too, or nobody is there.
+        for crossing in [Failure::Refused, Failure::Other] {
+            let (mut peer, mut now) = peer(HIGH, 2);
+            let mut tries_count = 0;
+            while !peer.is_over {
+                for slot in 0..2 {
+                    if let Some((candidate, _)) = peer.take_due(slot, now) {
+                        tries_count += 1;
+                        let failure = if candidate == 0 { Failure::Refused } else { crossing };
+                        peer.on_failure(slot, failure, now);
+                    }
                 }
+                assert!(tries_count < 1_000, "it is never gone");
+                now = peer.next_time().unwrap_or(now);
             }
-            now = peer.next_time().unwrap_or(now);
+            // Two rails with two addresses each, and in the last round the first of them.
+            assert_eq!(tries_count, 2 * 2 * (REFUSALS_NEVER_UP_MAX - 1) + 2);
         }
-        // Two rails with two addresses each.
-        assert_eq!(tries_count, 2 * 2 * REFUSALS_NEVER_UP_MAX);
     }
 
     #[test]
@@ -677,11 +693,8 @@ mod tests {
             for failure in [Failure::Refused, between] {
                 assert_eq!(peer.on_failure(0, failure, now), Consequence::Nothing);
             }
-            assert_eq!(
-                peer.on_failure(0, Failure::Refused, now) == Consequence::Gone,
-                is_gone,
-                "{between:?}"
-            );
+            let last = peer.on_failure(0, Failure::Refused, now);
+            assert_eq!(last == Consequence::Gone, is_gone, "{between:?}");
         }
     }
 
