@@ -82,6 +82,8 @@ pub(super) struct RailState {
     pub(super) judge_at: Instant,
     /// It looks silent since.
     pub(super) suspect_since: Option<Instant>,
+    /// When it was last taken out for its silence.
+    pub(super) silent_at: Option<Instant>,
     pub(super) arrived: Arrived,
 }
 
@@ -134,6 +136,7 @@ impl RailState {
             probes: 0,
             judge_at: Instant::FAR_FUTURE,
             suspect_since: None,
+            silent_at: None,
             arrived: Arrived::new(),
         }
     }

@@ -43,6 +43,8 @@ pub(super) struct Trunk {
     pub(super) settled: Vec<LinkEvent>,
     /// Since when no rail works.
     none_up_since: Option<Instant>,
+    /// Since when rails fall silent with data, and no data arrives by any.
+    failing_since: Option<Instant>,
     views: Vec<View>,
     /// Whether a rail was full since the rails were looked at.
     pub(super) some_full: bool,
@@ -73,6 +75,7 @@ impl Trunk {
             backlog_bytes: 0,
             settled: Vec::new(),
             none_up_since: None,
+            failing_since: None,
             some_full: false,
         }
     }
@@ -227,6 +230,9 @@ impl Trunk {
             state.end_operation(bytes, at, worked, now);
             self.tell_others(rail);
         }
+        if worked {
+            self.failing_since = None;
+        }
     }
 
     /// Tells the other rails how long one was busy, so that a rail without data learns that its rate is old.
@@ -322,11 +328,15 @@ impl Trunk {
         if header.body != Body::Ack {
             state.arrived.note(header.number, bytes, header.ack_now, now);
         }
-        let (mut any, mut come) = (false, false);
+        let (mut any, mut come, mut has_data_come) = (false, false, false);
         state.on_ack(&header.ack, now, |carried, arrived| {
             (any, come) = (true, come | arrived);
+            has_data_come |= arrived && carried != Carried::Probe;
             settle(stream, &mut settled, carried, arrived);
         });
+        if has_data_come {
+            self.failing_since = None;
+        }
         // A probe is answered: forgets the packets in flight from before the rail was taken out.
         if come && state.health == Health::Silent {
             state.take_back(now);
@@ -371,17 +381,38 @@ impl Trunk {
         }
     }
 
-    /// Looks after time. `false`: the peer has been without a rail for too long.
+    /// Looks after time. `false`: the peer has been without a rail for too long, or without one that brings
+    /// data.
     pub(super) fn check<D: Device>(&mut self, device: &mut D, now: Instant) -> bool {
+        let mut is_lost = false;
         for index in 0..self.rails.len() {
             match self.rails[index].health {
-                Health::Up => self.check_up(device, index, now),
+                Health::Up => {
+                    let owes_data = !self.is_quiet();
+                    self.check_up(device, index, now);
+                    if owes_data && self.rails[index].health == Health::Silent {
+                        is_lost |= self.on_silent(index, now);
+                    }
+                }
                 Health::Silent => self.check_silent(device, index, now),
                 Health::Down => {}
             }
         }
         self.note_none_up(now);
-        self.none_up_since.is_none_or(|since| now < since + self.config.peer_timeout)
+        !is_lost && self.none_up_since.is_none_or(|since| now < since + self.config.peer_timeout)
+    }
+
+    /// A rail with data has fallen silent. Whether that goes on for too long: rails come back, take data, and
+    /// bring none. So it is where long frames are lost on the way, and all that is short arrives. A rail that
+    /// has been up for long is no sign of that: its peer may compute.
+    fn on_silent(&mut self, index: usize, now: Instant) -> bool {
+        self.rails[index].silent_at = Some(now);
+        let peer_timeout = self.config.peer_timeout;
+        let since = *self.failing_since.get_or_insert(now);
+        let fails = |state: &RailState| {
+            state.health != Health::Up || state.silent_at.is_some_and(|at| now < at + peer_timeout)
+        };
+        now >= since + Duration(2 * peer_timeout.0) && self.rails.iter().all(fails)
     }
 
     fn check_up<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
@@ -531,7 +562,7 @@ impl Trunk {
         self.waiting.clear();
         self.settled.clear();
         self.backlog_bytes = 0;
-        self.none_up_since = None;
+        (self.none_up_since, self.failing_since) = (None, None);
         self.rails.iter_mut().for_each(RailState::close);
     }
 

@@ -98,6 +98,53 @@ fn a_receive_alone_finds_out_that_nothing_comes_any_more() {
     assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
 }
 
+/// A long message over these rails, of which some lose long packets: its errors after `seconds`.
+fn long_message(passes_bytes_max: [usize; 2], seconds: u64) -> Option<[Option<Error>; 2]> {
+    let mut wire = acquainted(tcp());
+    for (rail, passes_bytes_max) in passes_bytes_max.into_iter().enumerate() {
+        let line = wire.shared.borrow().lines[rail];
+        wire.set_line(rail, Line { passes_bytes_max, ..line });
+    }
+    let buffer = Buffer::virtual_of(1 << 20);
+    let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 1)));
+    wire.run_until(wire.now() + Duration::from_s(seconds));
+    Some([wire.take(0, sent)?.error, wire.take(1, received)?.error])
+}
+
+#[test]
+fn a_peer_that_no_long_packet_reaches_is_given_up_in_time() {
+    // The rails fall silent after a second at most and are back at once; that is borne for twice the two
+    // seconds.
+    let errors = long_message([1_400; 2], 1 + 2 * 2 + 1 + 2).expect("ended in time");
+    assert_eq!(errors, [1, 0].map(|peer| Some(Error::Unreachable(ProcessId(peer)))));
+}
+
+#[test]
+fn a_rail_that_loses_long_packets_is_no_loss_of_the_peer() {
+    assert_eq!(long_message([1_400, usize::MAX], 10), Some([None; 2]));
+}
+
+#[test]
+fn a_rail_that_stays_up_shows_that_its_peer_computes() {
+    let mut wire = acquainted(tcp());
+    let (start, line) = (wire.now(), wire.shared.borrow().lines[0]);
+    wire.set_line(0, Line { passes_bytes_max: 1_400, ..line });
+    wire.shared.borrow_mut().knows_network = true;
+    wire.away_until[1] = start + Duration::from_s(60);
+    for number in 0..58 {
+        wire.run_until(start + Duration::from_s(number));
+        for _ in 0..2 {
+            assert!(matches!(wire.send(0, Buffer::virtual_of(2 << 10), 1), Posted::Done(_)));
+        }
+    }
+    wire.run_until(start + Duration::from_s(59));
+    let resets_count = wire.shared.borrow().resets.len();
+    assert!(resets_count > 20, "the bad rail has fallen silent {resets_count} times");
+    assert_eq!(wire.nodes[0].0.poll_event(), None, "the peer is not given up");
+    wire.run_until(start + Duration::from_s(62));
+    assert!(wire.nodes[0].0.is_quiet(), "it has all");
+}
+
 fn receive_from_any_source(wire: &mut Wire, at: usize, comm: CommId) -> RequestId {
     let (process, port) = &mut wire.nodes[at];
     pending(process.irecv(port, comm, Buffer::virtual_of(8), Source::Any, TagSelector::Any).unwrap())

@@ -34,6 +34,9 @@ pub(crate) struct Line {
     pub(crate) damage_one_in: u64,
     /// Bytes that the queue holds before the device is full.
     pub(crate) buffer_bytes: u64,
+    /// A longer packet is lost, and all behind it in its direction until a side resets the rail: a stream
+    /// over a network that loses long frames.
+    pub(crate) passes_bytes_max: usize,
 }
 
 impl Line {
@@ -44,6 +47,7 @@ impl Line {
             mood: Mood::Works,
             damage_one_in: 0,
             buffer_bytes: 8 << 20,
+            passes_bytes_max: usize::MAX,
         }
     }
 }
@@ -86,6 +90,10 @@ pub(crate) struct Shared {
     registered: BTreeMap<u64, Buffer>,
     pub(crate) registrations: u64,
     random: Random,
+    /// Whether devices know what the network has acknowledged.
+    pub(crate) knows_network: bool,
+    /// Whether a lost packet stops a rail, by rail and sender.
+    stopped: Vec<[bool; 2]>,
     /// Puts and gets on rails that have fallen silent, by rail and process.
     stuck: Vec<(u8, usize, Token)>,
     pub(crate) resets: Vec<(Rail, Instant)>,
@@ -187,7 +195,9 @@ impl Device for Port {
         let question = parse(header).is_ok_and(|(trunk, _)| trunk.body == Body::Probe);
         shared.given_count += u64::from(!question);
         let damaged = line.damage_one_in > 0 && shared.random.one_in(line.damage_one_in);
-        if line.mood == Mood::Silent || damaged {
+        let is_stopped = &mut shared.stopped[rail.0 as usize][self.me];
+        *is_stopped |= bytes > line.passes_bytes_max;
+        if line.mood == Mood::Silent || damaged || *is_stopped {
             return Ok(());
         }
         let (mut bytes, mut virtual_bytes) = (Vec::new(), None);
@@ -272,6 +282,20 @@ impl Device for Port {
         let shared = &mut *self.shared.borrow_mut();
         shared.resets.push((rail, now));
         shared.unstick(rail.0.into(), Some(self.me));
+        // A new connection is made at once.
+        if core::mem::take(&mut shared.stopped[rail.0 as usize]) != [false; 2] {
+            for me in 0..2 {
+                let peer = ProcessId(1 - me as u32);
+                shared.fly(now + Duration::from_us(100), me, Flight::Report(Event::RailDown(rail, peer)));
+                shared.fly(now + Duration::from_ms(1), me, Flight::Report(Event::RailUp(rail, peer)));
+            }
+        }
+    }
+
+    fn heard(&mut self, rail: Rail, _: ProcessId) -> Option<Duration> {
+        let shared = self.shared.borrow();
+        let is_stopped = shared.stopped[rail.0 as usize][self.me];
+        shared.knows_network.then_some(if is_stopped { Duration::from_s(1) } else { Duration::ZERO })
     }
 
     fn arm(&mut self) -> Armed {
@@ -322,6 +346,8 @@ impl Wire {
             registered: BTreeMap::new(),
             registrations: 0,
             random: Random::new(seed),
+            knows_network: false,
+            stopped: vec![[false; 2]; count],
             stuck: vec![],
             resets: vec![],
             carried: vec![0; count],
