@@ -140,6 +140,24 @@ impl Reach {
         })
     }
 
+    /// The words that run a command on a host, the `index`th of the job.
+    pub(crate) fn words(&self, index: usize, host: &str) -> Vec<String> {
+        let index = index.to_string();
+        self.agent.iter().map(|word| word.replace("{host}", host).replace("{index}", &index)).collect()
+    }
+
+    /// The same as one line for messages.
+    pub(crate) fn line(&self, index: usize, host: &str) -> String {
+        let is_plain = |word: &str| !word.is_empty() && !word.contains(|c: char| " \"'$;&|<>()".contains(c));
+        let shown = |word: String| if is_plain(&word) { word } else { format!("'{word}'") };
+        self.words(index, host).into_iter().map(shown).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether that is by ssh.
+    pub(crate) fn is_ssh(&self) -> bool {
+        self.agent.first().is_some_and(|program| is_ssh(OsStr::new(program)))
+    }
+
     /// Whether another agent starts them.
     pub(crate) fn is_indirect(&self) -> bool {
         self.from.is_some()

@@ -22,6 +22,8 @@ const GREETING_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Agent {
     name: String,
+    /// Its number in the job.
+    index: usize,
     /// How it was started.
     reach: Reach,
     child: Child,
@@ -51,7 +53,8 @@ impl Agent {
         };
         let channel = Channel::new(input.into(), output.into()).context("setting up an agent's pipes")?;
         let (name, reach) = (name.to_owned(), reach.clone());
-        Ok(Agent { name, reach, child, channel: Some(channel), is_greeted: false, started: now, heard: now })
+        let (channel, is_greeted) = (Some(channel), false);
+        Ok(Agent { name, index, reach, child, channel, is_greeted, started: now, heard: now })
     }
 
     /// The process of the command that has started it.
@@ -169,6 +172,9 @@ impl Agent {
         }
         let hint = match status.and_then(|status| status.code()) {
             Some(126 | 127) => format!("; is it there, as {}?", self.reach.program.display()),
+            Some(255) if !self.reach.is_ssh() => {
+                format!("; see above: does `{} true` work?", self.reach.line(self.index, &self.name))
+            }
             Some(255) => {
                 let place = if self.reach.is_indirect() { "there" } else { "by itself" };
                 format!("; it could not log in, see above: does 'ssh {} true' work {place}?", self.name)
@@ -204,10 +210,7 @@ impl Agent {
 
 /// The command that starts an agent on a host, the `index`th of the job.
 pub(crate) fn agent_command(reach: &Reach, index: usize, host: &str) -> anyhow::Result<Command> {
-    let mut words = reach
-        .agent
-        .iter()
-        .map(|word| OsString::from(word.replace("{host}", host).replace("{index}", &index.to_string())));
+    let mut words = reach.words(index, host).into_iter().map(OsString::from);
     let program = words.next().ok_or_else(|| Error::usage("--agent: the command is empty"))?;
     // The shell behind ssh splits what it gets into words once more.
     let own = if is_ssh(&program) { quoted(&reach.program) } else { reach.program.clone() };
