@@ -4,8 +4,10 @@ use crate::abi::*;
 use ayatori_core::coll::Collective;
 use ayatori_core::error::Difference;
 use ayatori_core::ids::ProcessId;
+use ayatori_devices::tcp::Obstacles;
 use std::ffi::c_int;
 use std::fmt::{self, Display};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A process has failed. Classes of our own lie between the standard's and `MPI_ERR_LASTCODE`, which the ABI
@@ -173,6 +175,14 @@ pub(crate) fn set_first_process(first: ProcessId) {
     FIRST.store(first.0, Ordering::Relaxed);
 }
 
+/// What stands in the way of connections, where there are any.
+static OBSTACLES: OnceLock<Obstacles> = OnceLock::new();
+
+/// Messages about a process that cannot be reached say why.
+pub(crate) fn set_obstacles(obstacles: Obstacles) {
+    let _ = OBSTACLES.set(obstacles);
+}
+
 /// The class that an argument has with which members differ.
 fn class_of_difference(what: Difference) -> c_int {
     match what {
@@ -224,6 +234,13 @@ impl From<ayatori_core::Error> for Fault {
         }
         let first = FIRST.load(Ordering::Relaxed);
         let told = error.with_process(|process| ProcessId(process.0.wrapping_sub(first)));
-        fault(class, format_args!("{told}"))
+        let obstacle = match error {
+            Error::Unreachable(peer) => OBSTACLES.get().and_then(|obstacles| obstacles.to(peer)),
+            _ => None,
+        };
+        match obstacle {
+            Some(obstacle) => fault(class, format_args!("{told}; the last attempt, {obstacle}")),
+            None => fault(class, format_args!("{told}")),
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::candidates::{Candidate, rail_plans};
 use super::card::{Card, CardBook, Endpoint};
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
 use super::interfaces::Interface;
+use super::obstacles::{Obstacles, Why};
 use super::pairing;
 use super::settings::{Settings, core_duration};
 use super::sys;
@@ -64,6 +65,7 @@ pub(super) struct Shared {
     has_news: AtomicBool,
     /// Wakes the device.
     pub(super) news_event: OwnedFd,
+    pub(super) obstacles: Obstacles,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -90,6 +92,7 @@ impl Shared {
             news: Mutex::default(),
             has_news: AtomicBool::new(false),
             news_event: eventfd(0, flags)?,
+            obstacles: Obstacles::default(),
         })
     }
 
@@ -271,6 +274,8 @@ enum DialStage {
 
 /// A dial of ours.
 struct Dial {
+    peer: ProcessId,
+    candidate: Candidate,
     socket: OwnedFd,
     key: Key,
     hello: [u8; HELLO_BYTES],
@@ -436,7 +441,11 @@ impl Acceptor {
                         self.connections.on_failed(dial, failure, self.now());
                     }
                 }
-                Output::CloseDial(dial) => drop(self.dials.remove(&dial)),
+                Output::CloseDial(dial) => {
+                    if let Some(dial) = self.dials.remove(&dial) {
+                        self.note(&dial, None);
+                    }
+                }
                 Output::ClosePending(pending) => drop(self.pending.remove(&pending)),
                 Output::HandOver { made, peer, rail, epoch } => {
                     let socket = match made {
@@ -444,6 +453,7 @@ impl Acceptor {
                         Made::There(pending) => self.pending.remove(&pending).map(|pending| pending.socket),
                     };
                     if let Some(socket) = socket {
+                        self.shared.obstacles.clear(peer);
                         let _ = epoll::delete(&self.epoll, &socket);
                         self.shared.tell(News::Up { peer, rail, epoch, socket });
                     }
@@ -464,7 +474,10 @@ impl Acceptor {
         candidate: Candidate,
         epoch: u32,
     ) -> Result<(), Failure> {
-        let socket = self.connect(interface, &candidate).map_err(failure_of)?;
+        let socket = self.connect(interface, &candidate).map_err(|error| {
+            self.shared.obstacles.note(peer, &candidate, Why::System(error));
+            failure_of(error)
+        })?;
         // Without random bytes there is no proof; the attempt counts as failed and is repeated.
         let nonce = handshake::random().map_err(|_| Failure::Other)?;
         let hello = Hello {
@@ -479,7 +492,8 @@ impl Acceptor {
             .map_err(|_| Failure::Other)?;
         let stage = DialStage::Connecting;
         let key = self.setup.known.key(peer).ok_or(Failure::Other)?.clone();
-        self.dials.insert(dial, Dial { socket, key, hello: hello.emit(), stage, inbox: Inbox::EMPTY });
+        let (hello, inbox) = (hello.emit(), Inbox::EMPTY);
+        self.dials.insert(dial, Dial { peer, candidate, socket, key, hello, stage, inbox });
         Ok(())
     }
 
@@ -512,8 +526,8 @@ impl Acceptor {
                     let _ = epoll::modify(&self.epoll, &dial.socket, token, epoll::EventFlags::IN);
                     self.connections.on_connected(id, self.now());
                 }
-                Ok(Err(error)) => self.fail(id, failure_of(error)),
-                _ => self.fail(id, Failure::Other),
+                Ok(Err(error)) => self.fail(id, failure_of(error), Some(error)),
+                _ => self.fail(id, Failure::Other, None),
             }
             return;
         }
@@ -522,7 +536,7 @@ impl Acceptor {
             Read::Part => return,
             Read::Ended => {
                 let is_answered = matches!(dial.stage, DialStage::Verdict(_));
-                return self.fail(id, if is_answered { Failure::Other } else { Failure::Ended });
+                return self.fail(id, if is_answered { Failure::Other } else { Failure::Ended }, None);
             }
             Read::Whole => {}
         }
@@ -531,12 +545,12 @@ impl Acceptor {
             DialStage::Challenge => {
                 let challenge = dial.inbox.message();
                 if challenge == handshake::NOT_HERE {
-                    return self.fail(id, Failure::Refused);
+                    return self.fail(id, Failure::Refused, None);
                 }
                 let proof = handshake::prove(&dial.key, &dial.hello, &challenge);
                 dial.stage = DialStage::Verdict(challenge);
                 if !proof.is_some_and(|proof| send(&dial.socket, &proof)) {
-                    self.fail(id, Failure::Other);
+                    self.fail(id, Failure::Other, None);
                 }
             }
             DialStage::Verdict(challenge) => {
@@ -547,14 +561,21 @@ impl Acceptor {
                         // Handed over, if it was welcome.
                         self.dials.remove(&id);
                     }
-                    None => self.fail(id, Failure::Other),
+                    None => self.fail(id, Failure::Other, None),
                 }
             }
         }
     }
 
-    fn fail(&mut self, id: DialId, failure: Failure) {
-        if self.dials.remove(&id).is_some() {
+    /// Keeps what stood in the way of a dial: the system's error, else what it had not got.
+    fn note(&self, dial: &Dial, error: Option<Errno>) {
+        let got = if let DialStage::Connecting = dial.stage { Why::Silence } else { Why::Stranger };
+        self.shared.obstacles.note(dial.peer, &dial.candidate, error.map_or(got, Why::System));
+    }
+
+    fn fail(&mut self, id: DialId, failure: Failure, error: Option<Errno>) {
+        if let Some(dial) = self.dials.remove(&id) {
+            self.note(&dial, error);
             self.connections.on_failed(id, failure, self.now());
         }
     }

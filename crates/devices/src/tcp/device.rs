@@ -228,6 +228,11 @@ impl Tcp {
         move |process| shared.tell(super::acceptor::News::Gone(process))
     }
 
+    /// What stands in the way of connections to processes elsewhere, for messages; from any thread.
+    pub fn obstacles(&self) -> super::Obstacles {
+        self.shared.obstacles.clone()
+    }
+
     /// This process sleeps until a packet comes from that one: whether it is there at all is found out by a
     /// connection, where none stands after a second. Quick where this is known already.
     pub fn expect_long(&mut self, process: ProcessId) {

@@ -37,6 +37,7 @@ pub mod fuzzing;
 mod handshake;
 mod inflow;
 mod interfaces;
+mod obstacles;
 mod pairing;
 mod peers;
 pub mod port;
@@ -49,6 +50,7 @@ pub use device::Tcp;
 pub use error::TcpError;
 pub use handshake::{KEY_BYTES, Key};
 pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
+pub use obstacles::{Obstacle, Obstacles};
 pub use settings::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, Timing};
 pub use wireup::Wireup;
 

@@ -9,7 +9,7 @@
 //! and the launcher's key-value store carries it: it is then as secret as that launcher's connections are.
 
 use crate::abi::MPI_ERR_OTHER;
-use crate::fault::{Fault, failed, fault};
+use crate::fault::{Fault, failed, fault, set_obstacles};
 use crate::host::online_cpus_count;
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
@@ -95,6 +95,7 @@ pub(super) fn join(
     let tcp = wireup
         .open(ids, key, book, (FIRST_TCP_RAIL, facts.rails_most))
         .map_err(failed("reach the other hosts"))?;
+    set_obstacles(tcp.obstacles());
     let device = Composite::new(shm, tcp, occupancy.ranks_count, card.cpus_count)
         .map_err(failed("wait for shared memory and sockets at once"))?;
     Ok(Joined { device, occupancy, fabric })

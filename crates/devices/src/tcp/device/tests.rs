@@ -328,6 +328,9 @@ fn a_process_never_met_is_gone_for_one_that_waits_for_it() {
     let events = until_gone(&mut a, ProcessId(1));
     let gone_count = events.iter().filter(|event| matches!(event, Event::PeerGone(_))).count();
     assert_eq!(gone_count, 1, "{events:?}");
+    let obstacle = a.obstacles().to(ProcessId(1)).expect("dials have failed").to_string();
+    assert!(obstacle.starts_with("from 127.7.0.1 to 127.7.0.2:"), "{obstacle}");
+    assert!(obstacle.contains(": Connection refused"), "{obstacle}");
 }
 
 #[test]
@@ -342,6 +345,8 @@ fn a_process_whose_port_another_has_got_is_gone() {
     let mut other = opened(b, ProcessId(2), key(), vec![Some(card_a), None, None], 1);
     a.expect_long(ProcessId(1));
     assert_eq!(until_gone(&mut a, ProcessId(1)), [Event::PeerGone(ProcessId(1))]);
+    let obstacle = a.obstacles().to(ProcessId(1)).expect("dials have failed").to_string();
+    assert!(obstacle.ends_with("no process of this job answered"), "{obstacle}");
     // The one that is there can be talked to.
     let mut seen = Seen::default();
     let mut number = 0..1u32;

@@ -1,7 +1,9 @@
 //! Connections that end, or are not looked at, and what is known of them then.
 
 use super::*;
+use crate::tcp::candidates::Candidate;
 use crate::tcp::frame::{Head, Kind, Sums, sum};
+use crate::tcp::obstacles::Why;
 
 /// Two with connections on all of so many rails.
 fn connected(rails: u8) -> (Tcp, Tcp) {
@@ -185,4 +187,18 @@ fn a_connection_that_does_not_send_any_more_is_read_to_its_end() {
     assert_eq!(a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD), Err(Full));
     assert_eq!(a.ready, [0]);
     assert_eq!(a.poll(), Some(Event::RailDown(Rail(1), ProcessId(1))));
+}
+
+#[test]
+fn a_connection_clears_what_stood_in_its_way() {
+    let (mut a, mut b, card) = pair(1);
+    let to = card.endpoints[0].sockets().next().expect("an endpoint");
+    let candidate = Candidate { partner: 0, from: interfaces(1, 1)[0].addresses[0], to };
+    a.obstacles().note(ProcessId(1), &candidate, Why::Silence);
+    let obstacle = a.obstacles().to(ProcessId(1)).map(|obstacle| obstacle.to_string());
+    assert_eq!(obstacle, Some(format!("from 127.7.0.1 to {to}: no answer")));
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| !seen.events[0].is_empty());
+    assert_eq!(a.obstacles().to(ProcessId(1)), None, "{:?}", seen.events);
 }
