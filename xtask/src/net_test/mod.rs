@@ -103,7 +103,7 @@ macro_rules! steps {
     };
 }
 
-const STEPS: [Step; 22] = steps! {
+const STEPS: [Step; 23] = steps! {
     "conform" Short basics::conform: "our conformance programs on two ranks, one on each host";
     "conform-offload" Short basics::conform_offload: "the same in progress mode offload";
     "interfaces" Short basics::interfaces: "docker0, virbr0, IPv6, --rails, --no-rails";
@@ -116,6 +116,7 @@ const STEPS: [Step; 22] = steps! {
     "hostile" Short hostile::hostile: "strangers call a job that transfers";
     "damage" Short damage::damage: "bits flip on the way; a handshake is replayed";
     "ends" Short away::finish: "jobs end while a rail is cut, and lose nothing";
+    "apart" Short trouble::apart: "hosts without a way to each other: the job ends, and says why";
     "all-silent" Long trouble::all_silent: "all rails lose every frame: every operation fails";
     "conform-all" Long basics::conform_all: "our conformance programs on two to four ranks";
     "many-cuts" Long basics::many_cuts: "a hundred random cuts";

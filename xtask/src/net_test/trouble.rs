@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use super::Session;
 use super::figures::Bound;
-use super::network::{LIMIT, MTU_JUMBO, Network, while_running};
+use super::network::{LIMIT, MTU_JUMBO, Network, ip, while_running};
 use super::shaped::{raw_beside, shaped};
 use super::timeline::{Timeline, now_s};
 use crate::process;
@@ -95,6 +95,26 @@ fn none_left(session: &mut Session<'_>, how: &str, set: Set) -> Result<()> {
     session.verdict(is_good && said("finalize: done") == 2, &what, || {
         format!("{}\n{}", outcome.stdout, outcome.reason())
     });
+    Ok(())
+}
+
+/// Hosts in different networks, and no way between them: a job that needs none to start and to work ends all
+/// the same, and names the addresses; one that has errors returned ends well.
+pub(super) fn apart(session: &mut Session<'_>) -> Result<()> {
+    let network = Network::new(1)?;
+    let other = &network.hosts[1];
+    ip(&format!("-n {other} addr flush dev rail0"))?;
+    ip(&format!("-n {other} addr add 10.78.0.2/24 dev rail0"))?;
+    let program = session.build("tests/net/apart.c")?;
+    let outcome = process::capture(&mut network.job(&session.prefix, 2, &[], &program), LIMIT)?;
+    let parts =
+        ["MPI_Finalize", "no rail reaches process", "10.77.0.1", "10.78.0.2", "Network is unreachable"];
+    let is_said = !outcome.success() && parts.iter().all(|part| outcome.stderr.contains(part));
+    session.verdict(is_said, "hosts that cannot reach each other", || outcome.stderr.clone());
+    let returned = process::capture(network.job(&session.prefix, 2, &[], &program).arg("returned"), LIMIT)?;
+    let count = returned.stdout.lines().filter(|line| *line == "finalized").count();
+    let is_good = returned.success() && count == 2;
+    session.verdict(is_good, "the same with errors returned", || returned.reason());
     Ok(())
 }
 

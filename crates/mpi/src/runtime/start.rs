@@ -3,14 +3,17 @@
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::dynamic::acquaint;
+use crate::errhandler::Action;
 use crate::fault::{Fault, fault, survives};
 use crate::host::this_thread;
 use crate::lock::locked;
 use crate::phase::{self, Phase};
+use crate::request;
 use crate::state;
 use crate::why::{self, Waits};
 use crate::{attribute, calls, check, datatype, errhandler};
 use ayatori_core::buffer::Buffer;
+use ayatori_core::error::Error;
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use std::ffi::c_int;
@@ -218,6 +221,10 @@ fn end() -> Result<(), Fault> {
 
 /// Waits until all are here; of a job that goes on without ranks that fail, until all are that live, whether
 /// the world is revoked or not.
+///
+/// That a rank cannot be reached is an error here, too, if errors of the world end the job: a rank that waits
+/// for one which cannot reach it may wait for ever, and then all others wait for it. A program that has
+/// errors returned knows, and goes on to its end.
 fn meet() -> Result<(), Fault> {
     let posted = match survives() {
         true => {
@@ -227,8 +234,15 @@ fn meet() -> Result<(), Fault> {
         }
         false => state::process()?.engine().begin_barrier(CommId::WORLD)?,
     };
-    wait(state::process()?, posted)?;
-    Ok(())
+    let completion = wait(state::process()?, posted)?;
+    if survives() || !matches!(completion.error, Some(Error::Unreachable(_))) {
+        return Ok(());
+    }
+    let handler = state::process()?.comms.get(MPI_COMM_WORLD, "comm")?.errhandler;
+    match errhandler::handlers().action(handler) {
+        Action::Fatal | Action::Abort => request::check(&completion, MPI_COMM_WORLD),
+        Action::Return | Action::Call(_) => Ok(()),
+    }
 }
 
 /// Whether this is the thread that started MPI.
