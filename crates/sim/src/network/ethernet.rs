@@ -141,11 +141,13 @@ pub fn flow_of(from: u32, to: u32) -> u32 {
 }
 
 pub(super) fn hash_of(message: &Message, hash: LagHash) -> u32 {
-    let ports =
-        if hash == LagHash::AddressesAndPorts { message.flow >> 16 ^ message.flow & 0xFFFF } else { 0 };
+    let has_ports = hash == LagHash::AddressesAndPorts;
+    let ports = if has_ports { message.flow >> 16 ^ message.flow & 0xFFFF } else { 0 };
     let mixed = (message.from.0 + 1) ^ (message.to.0 + 1) ^ ports;
     let folded = mixed ^ mixed >> 16;
-    folded ^ folded >> 8
+    let folded = folded ^ folded >> 8;
+    // Ports that a system chooses are often all even: Linux leaves the lowest bit out then, as of 2017.
+    if has_ports { folded >> 1 } else { folded }
 }
 
 impl Ethernet {
