@@ -119,10 +119,14 @@ impl Rates {
 }
 
 /// What so many bytes take more than `few_bytes`, ps. Between two lengths it is interpolated, beyond the last
-/// two it goes on as between these. `None`: not known.
+/// it grows with the bytes. `None`: not known.
 pub(super) fn longer_ps(times: &[LongerTime], few_bytes: u64, bytes: u64) -> Option<u64> {
-    let last = times.len().checked_sub(1)?;
-    let above = times.iter().position(|time| bytes <= time.bytes).unwrap_or(last);
+    let last = times.last()?;
+    let Some(above) = times.iter().position(|time| bytes <= time.bytes) else {
+        // Not as between the last two: short packets may go another way than long ones.
+        let more_bytes = [bytes, last.bytes].map(|bytes| u128::from(bytes - few_bytes.min(bytes)).max(1));
+        return Some((u128::from(last.more_ps) * more_bytes[0] / more_bytes[1]) as u64);
+    };
     let high = times[above];
     let few = LongerTime { bytes: few_bytes.min(high.bytes), more_ps: 0 };
     let low = above.checked_sub(1).map_or(few, |below| times[below]);
@@ -447,7 +451,7 @@ mod tests {
     fn times_between_two_lengths_are_interpolated() {
         let times = [(100, 10), (200, 50), (300, 60)].map(|(bytes, more_ps)| LongerTime { bytes, more_ps });
         let found = [0, 20, 60, 100, 150, 200, 300, 500].map(|bytes| longer_ps(&times, 20, bytes).unwrap());
-        assert_eq!(found, [0, 0, 5, 10, 30, 50, 60, 80]);
+        assert_eq!(found, [0, 0, 5, 10, 30, 50, 60, 60 * 480 / 280]);
         assert_eq!(longer_ps(&[], 20, 100), None);
     }
 
