@@ -1,5 +1,5 @@
-/* Starts and ends MPI, and exchanges nothing. With an argument, errors of the world are returned. For tests whose hosts have no
- * way to each other. Prints "finalized" where MPI_Finalize returns. */
+/* Starts and ends MPI, and exchanges nothing. With an argument, errors of the world are returned. For tests
+ * whose hosts have no way to each other. Prints "finalized" where MPI_Finalize returns. */
 #include <mpi.h>
 #include <stdio.h>
 

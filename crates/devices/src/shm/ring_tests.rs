@@ -150,8 +150,8 @@ fn rings_both_ways_are_queues_that_tell_what_is_released() {
     }
 }
 
-/// The near lines, by their place in the area, that packets of `payload_bytes` begin at: `count` of them to
-/// and fro, or, with `window`, one way, so many before the reader reads them all.
+/// Where in the near lines packets of `payload_bytes` begin, to and fro, or one way, with so many in a window
+/// before the reader reads them all.
 fn places(reuses: bool, payload_bytes: usize, window: Option<usize>) -> Vec<usize> {
     let rings = [(); 2].map(|()| ring(256, [2048, 0]));
     let mut ends = [0, 1].map(|me| (Sender::new(rings[me], true), Receiver::new(rings[1 - me])));

@@ -129,14 +129,19 @@ fn failed_message_fails_the_schedule_and_stops_issuing() {
     assert_eq!(transport.0, 2);
 }
 
+fn sum() -> Reducer {
+    Reducer::predefined(Operation::Sum, Predefined::Int).unwrap()
+}
+
+fn choice(algorithm: Algorithm) -> Choice {
+    Choice { algorithm, segment_bytes: 1 }
+}
+
 #[test]
 fn bad_arguments_are_errors_that_name_the_thing() {
-    let memory = Memory::new(&[0; 16]);
+    let (memory, sum, pool) = (Memory::new(&[0; 16]), sum(), &mut Pool::default());
     let (low, high) = (memory.buffer.part(0, 8), memory.buffer.part(8, 8));
     let context = Context { rank: 0, size: 2 };
-    let pool = &mut Pool::default();
-    let sum = Reducer::predefined(Operation::Sum, Predefined::Int).unwrap();
-    let choice = |algorithm| Choice { algorithm, segment_bytes: 1 };
     let doubling = choice(Algorithm::RecursiveDoubling);
     let overlap = memory.buffer.part(4, 8);
     assert_eq!(
@@ -184,12 +189,9 @@ fn bad_arguments_are_errors_that_name_the_thing() {
 
 #[test]
 fn buffers_that_do_not_fit_each_other_are_refused() {
-    let memory = Memory::new(&[0; 16]);
+    let (memory, sum, pool) = (Memory::new(&[0; 16]), sum(), &mut Pool::default());
     let (low, high) = (memory.buffer.part(0, 8), memory.buffer.part(8, 8));
     let context = Context { rank: 0, size: 2 };
-    let pool = &mut Pool::default();
-    let sum = Reducer::predefined(Operation::Sum, Predefined::Int).unwrap();
-    let choice = |algorithm| Choice { algorithm, segment_bytes: 1 };
     let (linear, overlap) = (choice(Algorithm::Linear), memory.buffer.part(4, 8));
     // One block of two ranks is 4 bytes.
     let bruck = choice(Algorithm::Bruck);
@@ -219,12 +221,9 @@ fn buffers_that_do_not_fit_each_other_are_refused() {
 
 #[test]
 fn roots_and_blocks_that_there_are_not_are_refused() {
-    let memory = Memory::new(&[0; 16]);
+    let (memory, sum, pool) = (Memory::new(&[0; 16]), sum(), &mut Pool::default());
     let (low, high) = (memory.buffer.part(0, 8), memory.buffer.part(8, 8));
     let context = Context { rank: 0, size: 2 };
-    let pool = &mut Pool::default();
-    let sum = Reducer::predefined(Operation::Sum, Predefined::Int).unwrap();
-    let choice = |algorithm| Choice { algorithm, segment_bytes: 1 };
     let (linear, binomial) = (choice(Algorithm::Linear), choice(Algorithm::Binomial));
     let root = Error::Root { root: 2, size: 2 };
     assert_eq!(gather(pool, context, Some(low), None, 2, linear).unwrap_err(), root);
