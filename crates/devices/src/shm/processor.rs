@@ -41,7 +41,7 @@ impl Processor {
     }
 }
 
-/// Whether the processor is AMD's, or Hygon's, which are built alike.
+/// Whether the processor is AMD's, or Hygon's, which are made after these. Only a Zen 4 was measured.
 #[cfg(target_arch = "x86_64")]
 fn is_amd() -> bool {
     [*b"Auth", *b"Hygo"].contains(&core::arch::x86_64::__cpuid(0).ebx.to_le_bytes())
