@@ -7,8 +7,9 @@
  * (`ayatori_devices::shm`, ring): up to 32 B lie in a line with a header and the word that the receiver
  * waits for, up to 88 B in two, of which the receiver asks for the second one while it waits, and more in
  * lines of their own. The sender fetches the next packet's lines back when it has written this one. On AMD's
- * processors packets of 512 B to 4 KiB go back to the first 8 KiB of the lines once these have been read, and
- * only 2 KiB of the next one are fetched then. Who waits pauses between two looks. */
+ * processors packets of 512 B to 4 KiB go back to the first 8 KiB of the lines once these have been read,
+ * shorter ones go round all lines, and only 2 KiB of the next packet are fetched at once. Who waits pauses
+ * between two looks. */
 #include "bench.h"
 
 #define LINE 64
@@ -17,7 +18,7 @@
 #define PAIR (2 * SLOT)
 #define SLOTS 256
 #define LINES ((size_t)128 << 10)
-/* Short packets go round the first half of the lines. */
+/* Packets up to this go round the first half of the lines. */
 #define SHORT ((size_t)2 << 10)
 /* The first lines, which are taken again where that is quicker, and by which packets. */
 #define FIRST ((size_t)8 << 10)
@@ -77,7 +78,7 @@ static int is_amd(void)
 /* Where a packet's lines begin. With `ring`, the sender may ask what the receiver has read. */
 static size_t place_of(struct end *end, size_t bytes, struct ring *ring)
 {
-    size_t most = bytes > SHORT ? LINES : LINES / 2, len = lines_of(bytes);
+    size_t most = bytes > SHORT || (bytes < AGAIN_MIN && is_amd()) ? LINES : LINES / 2, len = lines_of(bytes);
     if (bytes >= AGAIN_MIN && bytes <= AGAIN_MAX && end->at + len > FIRST && is_amd()) {
         long oldest = end->packets - (long)(end->at / len) + 1; /* the first of them has been read */
         if (end->known < oldest && ring && end->at % FIRST < len)

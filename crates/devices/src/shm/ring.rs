@@ -33,17 +33,18 @@
 //!    up to the end stay unused and the run starts at 0: both sides compute this from the lengths alone.
 //!    But where the word says *placed*, the slot says behind the header where the run starts. So short
 //!    runs in near lines go back to the first lines when these are used and the writer knows that the
-//!    reader has released them: both go on with lines that are in their nearest caches ([`Lines`]). The
-//!    run changes hands together with its slot, by the same word; but where the word says *in pieces* it
-//!    does so line by line: those before `filled` are the reader's, which the writer stores, with
-//!    *release*, after each piece. So the reader copies a piece out while the writer copies the next one
-//!    in.
+//!    reader has released them: both go on with lines that are in their nearest caches ([`Lines`]), and
+//!    those too short for that go on behind the middle. The run changes hands together with its slot, by
+//!    the same word; but where the word says *in pieces* it does so line by line: those before `filled`
+//!    are the reader's, which the writer stores, with *release*, after each piece. So the reader copies a
+//!    piece out while the writer copies the next one in.
 //! 4. The reader has the packet (slot and run) until [`Receiver::release`]; it releases in order. From time
 //!    to time (a quarter of the slots or of an area's lines, in near lines half of the first ones) it stores
 //!    the counts of released slots and lines in `released`, with *release*; the writer reads them with
 //!    *acquire*, and only when its own last knowledge says the ring is full, or that the first lines are not
-//!    released. It also learns the count of near lines from the ring the other way: the slot of a packet with
-//!    data lines has it behind a header that leaves room. Then those slots and runs are the writer's again.
+//!    released. It also learns the count of near lines from the ring the other way: the slot of a packet
+//!    whose run is one of those that go back has it behind a header that leaves room. Then those slots and
+//!    runs are the writer's again.
 //! 5. No packet is longer than a quarter of its area. So a writer finds room once the reader has released
 //!    everything: less than a quarter is not yet published, less than a quarter lies unused at the end
 //!    (half of it before a short run, which is much less than a quarter). One that has gone back to the
@@ -57,11 +58,9 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::lines::Lines;
-use self::word::{
-    IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lengths, lines_for, start_in_turn, word_of,
-};
+use self::word::{Area, IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lengths, lines_for, word_of};
 use super::active::Announcement;
-use super::processor::{FIRST_COUNT, Processor};
+use super::processor::{FIRST_COUNT, Processor, SHORT_RUN};
 use super::sys;
 use ayatori_core::device::{Full, HEADER_BYTES_MAX};
 
@@ -80,8 +79,8 @@ const PAIR_BYTES: usize = 2 * SLOT_BYTES;
 /// 32 KiB: the longest packet in near lines, and the beginning of one in bulk lines.
 const PREFETCH_LINES_MAX: u64 = 512;
 
-/// Where the slot of a packet in data lines has, behind a header that leaves room, the start of its run and
-/// the count of near lines that its writer has released in the ring the other way.
+/// Where the slot of a packet that is placed or in a [`SHORT_RUN`] has, behind a header that leaves room,
+/// the start of its run and the count of near lines that its writer has released in the ring the other way.
 const START_AT: usize = SLOT_BYTES - 16;
 
 /// Shortest payload that is written in pieces; the next constants are the pieces in near and in bulk lines.
@@ -183,6 +182,7 @@ impl Ring {
     }
 
     /// The lines of a run.
+    #[inline]
     fn run(&self, area: usize, start: u64, need: u64) -> &'static [Line] {
         let first = (start & (self.lines_count(area) - 1)) as usize;
         &self.areas[area][first..first + need as usize]
@@ -245,7 +245,7 @@ impl Sender {
         Self {
             ring,
             next: 0,
-            lines: [Lines::new(near as u64, processor.reuses_first), Lines::new(bulk as u64, false)],
+            lines: [Lines::new(Area::new(near), processor.reuses_first), Lines::new(Area::new(bulk), false)],
             released_slots: 0,
             seen: [0; AREAS_COUNT],
             unfetched: (NEAR, 0, 0),
@@ -367,15 +367,16 @@ impl Sender {
         }
         let need = lines_for(data_bytes);
         let area = self.ring.area_of(need);
-        let is_told = header.len() <= START_AT;
-        let start = self.place(area, need, is_told);
+        let in_turn = self.lines[area].in_turn(need);
+        let has_place = header.len() <= START_AT;
+        let start = if has_place { self.place(area, need, in_turn) } else { in_turn };
         if !self.has_room(area, start, need) {
             self.refresh();
             if !self.has_room(area, start, need) {
                 return Err(Full);
             }
         }
-        let flag = if start == self.lines[area].in_turn(need) { 0 } else { PLACED };
+        let flag = if start == in_turn { 0 } else { PLACED };
         let lines = self.ring.run(area, start, need);
         self.lines[area].take(start, need);
         let pair = self.ring.pair(self.next);
@@ -386,7 +387,7 @@ impl Sender {
                 // SAFETY: the slot is ours (rule 4); the header fits, and what is behind it where it is told.
                 half.write(|to| unsafe {
                     sys::copy_short(header, to);
-                    if is_told {
+                    if has_place && (flag != 0 || SHORT_RUN.contains(&need)) {
                         to.add(START_AT).cast::<[u64; 2]>().write_unaligned([start, said]);
                     }
                 });
@@ -408,16 +409,14 @@ impl Sender {
         Ok(())
     }
 
-    /// Where a run of `need` lines starts (rule 3); in turn, if the reader is not told.
-    fn place(&mut self, area: usize, need: u64, is_told: bool) -> u64 {
-        if !is_told {
-            return self.lines[area].in_turn(need);
-        }
-        if let Some(start) = self.lines[area].known_start(need) {
+    /// Where a run of `need` lines starts (rule 3), if the reader can be told.
+    #[inline]
+    fn place(&mut self, area: usize, need: u64, in_turn: u64) -> u64 {
+        if let Some(start) = self.lines[area].known_start(need, in_turn) {
             return start;
         }
         self.refresh();
-        self.lines[area].look(need)
+        self.lines[area].look(need, in_turn)
     }
 
     /// The slot first, then the payload, piece by piece (rule 3).
@@ -444,7 +443,8 @@ impl Sender {
     /// the next packet may be of the same message, for which the reader does wait. 256 KiB take 16.7 µs so,
     /// and 17.8 where lines are fetched between its packets.
     fn prefetch_next(&mut self, area: usize, need: u64) {
-        let Some(start) = self.lines[area].known_start(need) else { return };
+        let lines = &self.lines[area];
+        let Some(start) = lines.known_start(need, lines.in_turn(need)) else { return };
         let count = need.min(PREFETCH_LINES_MAX);
         let now = if area == BULK { 0 } else { count.min(self.prefetch_count) };
         self.prefetch(area, start, now);
@@ -506,6 +506,7 @@ pub(crate) struct Receiver {
     next: u32,
     /// Lines released of each area, with those skipped.
     next_line: [u64; AREAS_COUNT],
+    areas: [Area; AREAS_COUNT],
     /// As published in `released` when the writer was to be woken, if it sleeps for want of room.
     published_slots: u32,
     published_lines: [u64; AREAS_COUNT],
@@ -542,6 +543,7 @@ impl Receiver {
             ring,
             next: 0,
             next_line: [0; AREAS_COUNT],
+            areas: ring.areas.map(|lines| Area::new(lines.len())),
             published_slots: 0,
             published_lines: [0; AREAS_COUNT],
             published_near: 0,
@@ -617,12 +619,13 @@ impl Receiver {
         {
             return Seen::Corrupt;
         }
-        if header_bytes <= START_AT {
+        let is_placed = self.word as usize & PLACED != 0;
+        if header_bytes <= START_AT && (is_placed || SHORT_RUN.contains(&lines_for(payload_bytes))) {
             // SAFETY: the slot is ours until `release` (rules 2, 4).
             let [start, said] = unsafe { cell::words_in(self.ring.bytes(self.next), START_AT) };
             (self.start, self.heard) = (start, Some(said));
         }
-        if self.word as usize & PLACED != 0 && !self.is_placed(header_bytes, payload_bytes) {
+        if is_placed && !self.is_place(header_bytes, payload_bytes) {
             return Seen::Corrupt;
         }
         if self.word as usize & IN_PIECES == 0 || self.is_whole() {
@@ -636,13 +639,13 @@ impl Receiver {
     }
 
     /// Whether the run of the packet at the front starts where one can (rule 6).
-    fn is_placed(&self, header_bytes: usize, payload_bytes: usize) -> bool {
+    fn is_place(&self, header_bytes: usize, payload_bytes: usize) -> bool {
         let need = lines_for(payload_bytes);
         let (next, lines) = (self.next_line[NEAR], self.ring.lines_count(NEAR));
         header_bytes <= START_AT
             && self.ring.area_of(need) == NEAR
             && (next..next + 2 * lines).contains(&self.start)
-            && start_in_turn(self.start, need, lines) == self.start
+            && self.areas[NEAR].ends_before(self.start, need, lines)
     }
 
     /// Whether [`poll`](Self::poll) would say something.
@@ -724,7 +727,7 @@ impl Receiver {
         let need = lines_for(data_bytes(header_bytes, payload_bytes));
         let area = self.ring.area_of(need);
         let start = match self.word as usize & PLACED {
-            0 => start_in_turn(self.next_line[area], need, self.ring.lines_count(area)),
+            0 => self.areas[area].start_in_turn(self.next_line[area], need),
             _ => self.start,
         };
         (area, start, need)

@@ -157,7 +157,7 @@ fn places(reuses: bool, payload_bytes: usize, window: Option<usize>) -> Vec<usiz
     let mut ends = [0, 1].map(|me| (Sender::new(rings[me], true), Receiver::new(rings[1 - me])));
     let payload = vec![1; payload_bytes];
     let mut places = Vec::new();
-    for _ in 0..100 {
+    for _ in 0..300 {
         for me in [0, 1] {
             if me == 1 && window.is_some() {
                 continue;
@@ -185,12 +185,13 @@ fn places(reuses: bool, payload_bytes: usize, window: Option<usize>) -> Vec<usiz
 fn short_runs_to_and_fro_take_the_first_lines_again() {
     for payload_bytes in [512, 1024, 4096] {
         let places = places(true, payload_bytes, None);
-        let cycle: Vec<usize> = (0..128).step_by(payload_bytes / LINE_BYTES).cycle().take(100).collect();
+        let cycle: Vec<usize> = (0..128).step_by(payload_bytes / LINE_BYTES).cycle().take(300).collect();
         assert_eq!(places, cycle, "{payload_bytes}");
     }
     assert!(places(true, 8192, None).contains(&(2048 - 128)), "longer ones go round all lines");
-    assert!(places(true, 256, None).contains(&(99 * 4)), "and shorter ones");
-    assert!(places(false, 1024, None).contains(&(1024 - 16)), "and all where that is not quicker");
+    assert!(places(true, 448, None).contains(&(2048 - 7 - 4)), "and shorter ones, with four lines left over");
+    assert_eq!(places(false, 1024, None).iter().max(), Some(&(1024 - 16)), "half where that is not quicker");
+    assert!(places(false, 448, None).iter().all(|&place| place <= 1024 - 7));
 }
 
 #[test]
@@ -202,6 +203,31 @@ fn short_runs_one_way_return_once_the_first_lines_are_free() {
 }
 
 #[test]
+fn a_run_is_placed_only_where_one_can_start() {
+    let read = |header_bytes: usize, payload_bytes: usize, start: u64| {
+        let ring = ring(16, [64, 0]);
+        let mut receiver = Receiver::new(ring);
+        receiver.next_line[NEAR] = 70;
+        ring.bytes(0).write(|at| {
+            // SAFETY: within the slot.
+            unsafe { at.add(START_AT).cast::<[u64; 2]>().write_unaligned([start, 0]) }
+        });
+        let word = word_of(1, header_bytes, payload_bytes | PLACED);
+        ring.word(0).store(word, Ordering::Release);
+        receiver.poll()
+    };
+    for (payload_bytes, start) in [(200, 70), (200, 124), (1000, 112), (200, 128), (200, 70 + 127)] {
+        assert_eq!(read(8, payload_bytes, start), Seen::Packet, "{payload_bytes} {start}");
+    }
+    // Behind, across the end, too far ahead, with a header that leaves no room, and in no data lines.
+    let bad = [(8, 200, 69), (8, 200, 125), (8, 1000, 113), (8, 200, 70 + 128), (41, 200, 70), (8, 48, 70)];
+    for (header_bytes, payload_bytes, start) in bad {
+        let seen = read(header_bytes, payload_bytes, start);
+        assert_eq!(seen == Seen::Corrupt, payload_bytes > 48, "{header_bytes} {payload_bytes} {start}");
+    }
+}
+
+#[test]
 fn a_peer_that_says_it_has_released_too_much_is_not_believed() {
     let (there, back) = (ring(16, [64, 0]), ring(16, [64, 0]));
     let (mut sender, mut receiver) = (Sender::new(there, true), Receiver::new(back));
@@ -209,7 +235,7 @@ fn a_peer_that_says_it_has_released_too_much_is_not_believed() {
     let mut count = 0;
     for said in [u64::MAX, 1 << 40, 64] {
         peer.1.next_line[NEAR] = said;
-        peer.0.push(&[1; 8], [&[0; 200], &[]], &mut peer.1).unwrap();
+        peer.0.push(&[1; 8], [&[0; 512], &[]], &mut peer.1).unwrap();
         assert_eq!(receiver.poll(), Seen::Packet);
         receiver.release();
         while sender.push(&[1; 8], [&[0; 1024], &[]], &mut receiver).is_ok() {

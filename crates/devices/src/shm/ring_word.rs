@@ -12,12 +12,45 @@ const _: () = assert!(SKIPPED > HEADER_BYTES_MAX);
 const NEAR_RUN_LINES_MAX: u64 = 32;
 const NEAR_LINES: u64 = 1024;
 
-/// Where a run of `need` lines starts in turn, counted in lines since the beginning, if the next free line is
-/// `next` (rule 3).
-#[inline]
-pub(super) fn start_in_turn(next: u64, need: u64, lines: u64) -> u64 {
-    let end = if need <= NEAR_RUN_LINES_MAX { NEAR_LINES.clamp(lines / 2, lines) } else { lines };
-    if (next & (lines - 1)) + need > end { (next + lines - 1) & !(lines - 1) } else { next }
+/// The lines of an area: a power of two, or none.
+#[derive(Clone, Copy)]
+pub(super) struct Area {
+    pub(super) count: u64,
+    /// Where runs of up to [`NEAR_RUN_LINES_MAX`] end.
+    short_end: u64,
+}
+
+impl Area {
+    pub(super) fn new(count: usize) -> Self {
+        let count = count as u64;
+        Self { count, short_end: NEAR_LINES.clamp(count / 2, count) }
+    }
+
+    /// Where a run of `need` lines starts in turn, counted in lines since the beginning, if the next free
+    /// line is `next` (rule 3).
+    #[inline]
+    pub(super) fn start_in_turn(self, next: u64, need: u64) -> u64 {
+        let end = if need <= NEAR_RUN_LINES_MAX { self.short_end } else { self.count };
+        if self.ends_before(next, need, end) { next } else { self.round_from(next) }
+    }
+
+    /// Whether a run that starts there ends before the `end`-th line of the area.
+    #[inline]
+    pub(super) fn ends_before(self, start: u64, need: u64, end: u64) -> bool {
+        self.index_of(start) + need <= end
+    }
+
+    /// The line of the area that is the `n`-th since the beginning.
+    #[inline]
+    pub(super) fn index_of(self, n: u64) -> u64 {
+        n & (self.count - 1)
+    }
+
+    /// The first line of the first round that begins at `next` or behind it.
+    #[inline]
+    pub(super) fn round_from(self, next: u64) -> u64 {
+        (next + self.count - 1) & !(self.count - 1)
+    }
 }
 
 #[inline(always)]
