@@ -1,6 +1,7 @@
 //! The ring's memory, whose owner changes by the ring's protocol. Under loom `ring_loom.rs` takes its place.
 
 use super::{LINE_BYTES, Line, PAIR_BYTES, SLOT_BYTES};
+use crate::shm::sys;
 
 #[repr(transparent)]
 pub(super) struct Cell<T>(core::cell::UnsafeCell<T>);
@@ -29,7 +30,7 @@ pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3], is_page_wise: bool) {
         // SAFETY: in bounds (asserted); the lines are the writer's (rule 4) and lie in cells, so that
         // writing behind a shared reference is allowed. `part` is not in the ring.
         unsafe {
-            super::sys::copy_in(part.as_ptr(), to, part.len(), is_page_wise);
+            sys::copy_in(part.as_ptr(), to, part.len(), is_page_wise);
             to = to.add(part.len());
         }
     }
@@ -50,8 +51,8 @@ pub(super) fn write_pair(halves: &[Cell<[u8; SLOT_BYTES]>; 2], header: &[u8], pa
     // SAFETY: in bounds (asserted): the halves lie side by side; they are the writer's (rule 4) and
     // cells.
     unsafe {
-        super::sys::copy_parts(tail, [payload[1], &[]], to.add(header.len() + tail_at));
-        super::sys::copy_parts(header, [head, &[]], to);
+        sys::copy_parts(tail, [payload[1], &[]], to.add(header.len() + tail_at));
+        sys::copy_parts(header, [head, &[]], to);
     }
 }
 

@@ -1,9 +1,10 @@
 //! The ring's memory under loom, which tracks each thread's accesses to each line, and the tests that run
 //! there: `RUSTFLAGS="--cfg loom" cargo test -p ayatori-devices --release loom`.
 
+use super::word::lengths;
 use super::{
     AREAS_COUNT, AtomicU64, Counts, Filled, LINE_BYTES, Line, PAIR_BYTES, Pair, Receiver, Released, Ring,
-    SLOT_BYTES, lengths,
+    SLOT_BYTES,
 };
 
 pub(super) struct Cell<T>(loom::cell::UnsafeCell<T>);

@@ -1,4 +1,6 @@
+use super::word::{IN_PIECES, SKIPPED, word_of};
 use super::*;
+use ayatori_core::device::{Full, HEADER_BYTES_MAX};
 use ayatori_random::Random;
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! System calls, mapping and copying for the shared-memory device: its `unsafe`, beside that of `ring.rs`.
+//! System calls, mapping and copying for the shared-memory device: its `unsafe`, beside that of the ring.
 
 use ayatori_core::buffer::Buffer;
 use ayatori_core::wire::EAGER_HEADER_BYTES;

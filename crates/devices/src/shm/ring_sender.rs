@@ -1,0 +1,314 @@
+//! The writing side of a ring (`ring.rs`).
+
+use super::lines::Lines;
+use super::word::{Area, IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lines_for, word_of};
+use super::{
+    AREAS_COUNT, BULK, LINE_BYTES, Line, NEAR, Ordering, PAIR_BYTES, Pair, Receiver, Ring, SLOT_BYTES,
+    START_AT, cell,
+};
+use crate::shm::active::Announcement;
+use crate::shm::processor::{Processor, SHORT_RUN};
+use crate::shm::sys;
+use ayatori_core::device::{Full, HEADER_BYTES_MAX};
+
+/// 32 KiB: the longest packet in near lines, and the beginning of one in bulk lines.
+const PREFETCH_LINES_MAX: u64 = 512;
+
+/// Shortest payload that is written in pieces; the next constants are the pieces in near and in bulk lines.
+/// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69,
+/// 1.67: each piece moves the count that both sides read to and fro. In bulk lines 64, 128, 256, 512 KiB take
+/// 6.6, 9.7, 18.0, 34.3 µs in pieces of 16 KiB and 6.0, 9.1, 16.5, 31.1 in pieces of 32: both sides copy
+/// these page by page side by side ([`sys::copy_in`]).
+const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 110 } else { 10 << 10 };
+const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 512] };
+
+/// In a burst the writer fetches the slot this many packets ahead, whose line the reader used last: 27 ns a
+/// message, not 58.
+const WRITE_AHEAD_SLOTS: u32 = 4;
+
+/// The writing side.
+pub(crate) struct Sender {
+    pub(super) ring: Ring,
+    /// Packets sent.
+    pub(super) next: u32,
+    pub(super) lines: [Lines; AREAS_COUNT],
+    /// Slots that the reader has released, as far as is known.
+    pub(super) released_slots: u32,
+    /// `released` at the last look.
+    seen: [u64; AREAS_COUNT],
+    /// Area and first of the lines to fetch when there is time, and how many.
+    unfetched: (usize, u64, u64),
+    /// Lines of a next packet that are fetched at once.
+    prefetch_count: u64,
+    /// Shortest payload of packets that go in pieces, in bytes.
+    in_pieces_bytes_min: usize,
+    /// Pieces are copied page by page side by side ([`sys::copy_in`]): the reader's CPU is of another core.
+    pub(crate) is_page_wise: bool,
+    /// The announcement to make before the first packet.
+    announcement: Option<Announcement>,
+}
+
+impl Sender {
+    /// `is_watched`: the reader has a CPU of its own, and so may copy while we do.
+    pub(crate) fn new(ring: Ring, is_watched: bool) -> Self {
+        let [near, bulk] = ring.areas.map(<[Line]>::len);
+        assert!(ring.pairs.len().is_power_of_two() && near.is_power_of_two());
+        assert!(bulk == 0 || bulk.is_power_of_two());
+        let processor = Processor::here();
+        let in_pieces_bytes_min = if is_watched { IN_PIECES_BYTES_MIN } else { usize::MAX };
+        Self {
+            ring,
+            next: 0,
+            lines: [Lines::new(Area::new(near), processor.reuses_first), Lines::new(Area::new(bulk), false)],
+            released_slots: 0,
+            seen: [0; AREAS_COUNT],
+            unfetched: (NEAR, 0, 0),
+            prefetch_count: processor.prefetch_count,
+            in_pieces_bytes_min,
+            is_page_wise: false,
+            announcement: None,
+        }
+    }
+
+    /// Says this before its first packet. The ring is full as long as that has not been said, so that packets
+    /// after the first do not ask.
+    pub(crate) fn announcing(mut self, announcement: Announcement) -> Self {
+        self.announcement = Some(announcement);
+        self.released_slots = self.next.wrapping_sub(self.ring.slots_count());
+        self
+    }
+
+    /// Appends a packet. `back` is the reading side of the ring the other way.
+    ///
+    /// # Panics
+    /// If the header is longer than [`HEADER_BYTES_MAX`] or the packet than the ring takes: our bug.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        header: &[u8],
+        payload: [&[u8]; 2],
+        back: &mut Receiver,
+    ) -> Result<(), Full> {
+        let payload_bytes = payload[0].len() + payload[1].len();
+        if header.len() + payload_bytes > SLOT_BYTES {
+            return self.push_longer(header, payload, payload_bytes, back);
+        }
+        if !self.has_slots(1) {
+            return Err(Full);
+        }
+        let pair = self.ring.pair(self.next);
+        pair.half(self.next).write(|to| {
+            // SAFETY: the slot is ours (rule 4) and the three parts fit in it (checked above).
+            unsafe { sys::copy_parts(header, payload, to) }
+        });
+        self.publish(pair, header.len(), payload_bytes);
+        sys::prefetch_for_write(self.ring.bytes(self.next.wrapping_add(WRITE_AHEAD_SLOTS)));
+        Ok(())
+    }
+
+    /// Whether `count` slots are ours.
+    #[inline(always)]
+    fn has_slots(&mut self, count: u32) -> bool {
+        let used = self.next.wrapping_sub(self.released_slots) + count;
+        used <= self.ring.slots_count() || self.has_slots_now(count)
+    }
+
+    #[cold]
+    fn has_slots_now(&mut self, count: u32) -> bool {
+        self.refresh();
+        self.next.wrapping_sub(self.released_slots) + count <= self.ring.slots_count()
+    }
+
+    #[inline(never)]
+    fn push_longer(
+        &mut self,
+        header: &[u8],
+        payload: [&[u8]; 2],
+        payload_bytes: usize,
+        back: &mut Receiver,
+    ) -> Result<(), Full> {
+        if header.len() + payload_bytes > PAIR_BYTES {
+            return self.push_long(header, payload, payload_bytes, back);
+        }
+        let skipped = self.next;
+        let is_skipping = is_odd(skipped);
+        if !self.has_slots(2 + u32::from(is_skipping)) {
+            return Err(Full);
+        }
+        self.next = skipped.wrapping_add(is_skipping.into());
+        let pair = self.ring.pair(self.next);
+        pair.odd.store(word_of(self.next.wrapping_add(2), SKIPPED, 0), Ordering::Relaxed);
+        cell::write_pair(&pair.bytes, header, payload);
+        self.publish(pair, header.len(), payload_bytes);
+        self.next = self.next.wrapping_add(1);
+        if is_skipping {
+            let word = word_of(skipped.wrapping_add(1), SKIPPED, 0);
+            self.ring.word(skipped).store(word, Ordering::Release);
+        }
+        let ahead = self.ring.pair(self.next.wrapping_add(WRITE_AHEAD_SLOTS));
+        for half in &ahead.bytes {
+            sys::prefetch_for_write(half);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, pair: &Pair, header_bytes: usize, payload_bytes: usize) {
+        let word = pair.word(self.next);
+        self.next = self.next.wrapping_add(1);
+        word.store(word_of(self.next, header_bytes, payload_bytes), Ordering::Release);
+    }
+
+    /// A packet with data lines: the header in the slot and the payload in the lines, so that the payload is
+    /// aligned; a header too long for a slot goes before the payload.
+    fn push_long(
+        &mut self,
+        header: &[u8],
+        payload: [&[u8]; 2],
+        payload_bytes: usize,
+        back: &mut Receiver,
+    ) -> Result<(), Full> {
+        assert!(header.len() <= HEADER_BYTES_MAX, "header of {} bytes", header.len());
+        let header_in_slot = header.len() <= SLOT_BYTES;
+        let data_bytes = data_bytes(header.len(), payload_bytes);
+        let data_bytes_max = self.ring.data_bytes_max();
+        assert!(
+            data_bytes <= data_bytes_max,
+            "packet with {data_bytes} bytes of data, at most {data_bytes_max}"
+        );
+        if let Some(said) = back.heard.take() {
+            self.lines[NEAR].learn(said);
+        }
+        let need = lines_for(data_bytes);
+        let area = self.ring.area_of(need);
+        let in_turn = self.lines[area].in_turn(need);
+        let has_place = header.len() <= START_AT;
+        let start = if has_place { self.place(area, need, in_turn) } else { in_turn };
+        if !self.has_room(area, start, need) {
+            self.refresh();
+            if !self.has_room(area, start, need) {
+                return Err(Full);
+            }
+        }
+        let flag = if start == in_turn { 0 } else { PLACED };
+        let lines = self.ring.run(area, start, need);
+        self.lines[area].take(start, need);
+        let pair = self.ring.pair(self.next);
+        if header_in_slot {
+            let half = pair.half(self.next);
+            let said = back.next_line[NEAR];
+            let write_header = || {
+                // SAFETY: the slot is ours (rule 4); the header fits, and what is behind it where it is told.
+                half.write(|to| unsafe {
+                    sys::copy_short(header, to);
+                    if has_place && (flag != 0 || SHORT_RUN.contains(&need)) {
+                        to.add(START_AT).cast::<[u64; 2]>().write_unaligned([start, said]);
+                    }
+                });
+            };
+            if payload[0].len() >= self.in_pieces_bytes_min && payload[1].is_empty() {
+                write_header();
+                self.write_in_pieces(header.len(), (area, start, flag), lines, payload[0]);
+                self.prefetch_next(area, need);
+                return Ok(());
+            }
+            // Before the header, as in a pair.
+            cell::write_run(lines, [payload[0], payload[1], &[]], false);
+            write_header();
+        } else {
+            cell::write_run(lines, [header, payload[0], payload[1]], false);
+        }
+        self.publish(pair, header.len(), payload_bytes | flag);
+        self.prefetch_next(area, need);
+        Ok(())
+    }
+
+    /// Where a run of `need` lines starts (rule 3), if the reader can be told.
+    #[inline]
+    fn place(&mut self, area: usize, need: u64, in_turn: u64) -> u64 {
+        if let Some(start) = self.lines[area].known_start(need, in_turn) {
+            return start;
+        }
+        self.refresh();
+        self.lines[area].look(need, in_turn)
+    }
+
+    /// The slot first, then the payload, piece by piece (rule 3).
+    fn write_in_pieces(
+        &mut self,
+        header_bytes: usize,
+        (area, start, flag): (usize, u64, usize),
+        lines: &[Line],
+        payload: &[u8],
+    ) {
+        let filled = &self.ring.counts.filled.0[area];
+        self.publish(self.ring.pair(self.next), header_bytes, payload.len() | IN_PIECES | flag);
+        let (count, mut end) = (PIECE_LINES[area], start);
+        for (lines, piece) in lines.chunks(count).zip(payload.chunks(count * LINE_BYTES)) {
+            cell::write_run(lines, [piece, &[], &[]], self.is_page_wise);
+            end += lines.len() as u64;
+            filled.store(end, Ordering::Release);
+        }
+    }
+
+    /// Fetches the lines of a next packet of the same length while the reader does not wait for us. The
+    /// reader's cache still has them from the last round, and fetching 4 KiB of them one by one while writing
+    /// costs a tenth to a fifth of the latency. Bulk lines later ([`prefetch_rest`](Self::prefetch_rest)):
+    /// the next packet may be of the same message, for which the reader does wait. 256 KiB take 16.7 µs so,
+    /// and 17.8 where lines are fetched between its packets.
+    fn prefetch_next(&mut self, area: usize, need: u64) {
+        let lines = &self.lines[area];
+        let Some(start) = lines.known_start(need, lines.in_turn(need)) else { return };
+        let count = need.min(PREFETCH_LINES_MAX);
+        let now = if area == BULK { 0 } else { count.min(self.prefetch_count) };
+        self.prefetch(area, start, now);
+        self.unfetched = (area, start + now, count - now);
+    }
+
+    /// Does what `prefetch_next` has put off: this rank has nothing else to do.
+    #[inline]
+    pub(crate) fn prefetch_rest(&mut self) {
+        let (area, start, count) = self.unfetched;
+        if count > 0 {
+            self.unfetched.2 = 0;
+            self.prefetch(area, start, count);
+        }
+    }
+
+    fn prefetch(&self, area: usize, start: u64, count: u64) {
+        for line in self.ring.run(area, start, count) {
+            sys::prefetch_for_write(line);
+        }
+    }
+
+    fn has_room(&self, area: usize, start: u64, need: u64) -> bool {
+        self.next.wrapping_sub(self.released_slots) < self.ring.slots_count()
+            && self.lines[area].is_free(start, need)
+    }
+
+    /// Reads what the reader has released. A count beyond the slots sent is ignored (rule 6).
+    #[cold]
+    fn refresh(&mut self) {
+        if let Some(announcement) = self.announcement.take() {
+            announcement.make();
+            self.released_slots = self.next;
+            return;
+        }
+        self.seen = self.ring.counts.released.load();
+        let [near, bulk] = self.seen;
+        self.lines[BULK].learn(bulk);
+        // So many near lines less than were used.
+        let used = self.lines[NEAR].next;
+        let behind = (used as u32).wrapping_sub((near >> 32) as u32);
+        let is_possible = self.next.wrapping_sub(near as u32) <= self.ring.slots_count();
+        if let Some(count) = used.checked_sub(behind.into()).filter(|_| is_possible) {
+            self.lines[NEAR].learn(count);
+            self.released_slots = near as u32;
+        }
+    }
+
+    /// Whether the reader has released something since [`push`](Self::push) last answered [`Full`].
+    pub(crate) fn has_news(&self) -> bool {
+        self.ring.counts.released.load() != self.seen
+    }
+}
