@@ -17,6 +17,7 @@ use ayatori_core::device::{
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Instant;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ pub struct Shm {
     is_armed: bool,
     pub(super) segment: Segment,
     /// Open, so that onlookers find it (`watch.rs`).
-    pub(super) file: std::os::fd::OwnedFd,
+    pub(super) file: Arc<std::os::fd::OwnedFd>,
     pub(super) sleeper: Sleeper,
     waker: Waker,
     events: VecDeque<Event>,
@@ -119,6 +120,7 @@ impl Shm {
         assert!(config.local_rank < local_size, "local rank {} of {local_size}", config.local_rank);
         let ring = config.ring.unwrap_or_else(|| RingSize::for_ranks(local_size));
         let (segment, file) = Segment::attach_to_file(source, local_size, ring)?;
+        let file = Arc::new(file);
         let me = config.local_rank;
         let is_oversubscribed = local_size > config.cpus_count;
         if is_oversubscribed {
@@ -130,16 +132,13 @@ impl Shm {
         control.told.introduce(config.processes[me as usize].0.wrapping_sub(config.first.0));
         control.pid.store(sys::process_id() as u32, Ordering::Relaxed);
         control.state.store(STATE_ATTACHED, Ordering::Release);
-        let sender = |peer: u32| {
-            let announcement = segment.controls()[peer as usize].senders.announcement(me);
-            let mut sender = Sender::new(segment.ring(me, peer), !is_oversubscribed);
-            sender.is_page_wise = has_own_core;
-            sender.announcing(announcement)
-        };
         let peers: Vec<Peer> = (0..local_size)
             .map(|peer| Peer {
                 process: config.processes[peer as usize],
-                sender: sender(peer),
+                sender: Sender::new(segment.ring(me, peer), !is_oversubscribed)
+                    .reader_on_other_core(has_own_core)
+                    .backed_by(file.clone(), segment.bulk_at(me, peer))
+                    .announcing(segment.controls()[peer as usize].senders.announcement(me)),
                 receiver: Receiver::new(segment.ring(peer, me)),
                 control: &segment.controls()[peer as usize],
                 kernel_copy: config.kernel_copy,
@@ -535,7 +534,7 @@ impl Device for Shm {
                 std::hint::spin_loop();
                 continue;
             }
-            sys::copy_out(piece, &into.part(done, piece.len()), sender.is_page_wise);
+            sys::copy_out(piece, &into.part(done, piece.len()), sender.is_of_other_core);
             done += piece.len();
             idle = 0;
         }

@@ -1,11 +1,20 @@
 //! What processors differ in when two cores hand lines to and fro. See `ring.rs`.
 
+use super::ring::AREAS_COUNT;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 /// The *first lines* (8 KiB), which short runs (512 B to 4 KiB) take again and again where that is quicker.
 pub(super) const FIRST_COUNT: u64 = if cfg!(loom) { 4 } else { 128 };
 pub(super) const SHORT_RUN: RangeInclusive<u64> = if cfg!(loom) { 1..=2 } else { 8..=64 };
+
+/// Shortest payload that is written in pieces; the next constants are the pieces in near and in bulk lines.
+/// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69,
+/// 1.67: each piece moves the count that both sides read to and fro. In bulk lines 64, 128, 256, 512 KiB take
+/// 6.6, 9.7, 18.0, 34.3 µs in pieces of 16 KiB and 6.0, 9.1, 16.5, 31.1 in pieces of 32: both sides copy
+/// these page by page side by side ([`Manner`](super::sys::Manner)).
+const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 110 } else { 10 << 10 };
+const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 512] };
 
 /// What processors differ in. Measured against rings of which runs of up to 2 KiB take the first 64 KiB in
 /// turn (medians of interleaved runs of two ranks):
@@ -24,6 +33,14 @@ pub(super) const SHORT_RUN: RangeInclusive<u64> = if cfg!(loom) { 1..=2 } else {
 pub(super) struct Processor {
     /// Short runs go back to the first lines as soon as the reader has released them.
     pub(super) reuses_first: bool,
+    /// The longest run in near lines where there are bulk lines, and how many of these are used.
+    pub(super) near_run_max: usize,
+    pub(super) bulk_count_max: usize,
+    /// Shortest payload of packets that go in pieces, in bytes, and lines of a piece in either area.
+    pub(super) in_pieces_bytes_min: usize,
+    pub(super) piece_lines: [usize; AREAS_COUNT],
+    /// Long payloads may go past the caches, if that is quicker (`ring_manner.rs`).
+    pub(super) may_stream: bool,
     /// Lines of a next packet that are fetched at once; the others when there is time.
     pub(super) prefetch_count: u64,
     /// Packets are to be read between sends for which nobody waits.
@@ -31,14 +48,34 @@ pub(super) struct Processor {
 }
 
 impl Processor {
+    /// What was measured on Intel's, and is right on others until it is measured there.
+    pub(super) const ANY: Self = Self {
+        reuses_first: false,
+        near_run_max: 512,
+        bulk_count_max: 8192,
+        in_pieces_bytes_min: IN_PIECES_BYTES_MIN,
+        piece_lines: PIECE_LINES,
+        may_stream: false,
+        prefetch_count: u64::MAX,
+        reads_between: false,
+    };
+
+    pub(super) const AMD: Self = Self {
+        reuses_first: true,
+        near_run_max: 32,
+        bulk_count_max: usize::MAX,
+        in_pieces_bytes_min: if cfg!(loom) { IN_PIECES_BYTES_MIN } else { 8 << 10 },
+        piece_lines: if cfg!(loom) { PIECE_LINES } else { [64, 64] },
+        may_stream: true,
+        prefetch_count: 32,
+        reads_between: true,
+    };
+
     /// This machine's.
     pub(super) fn here() -> Self {
         // A hypervisor is asked each time.
         static IS_AMD: LazyLock<bool> = LazyLock::new(is_amd);
-        match cfg!(loom) || *IS_AMD {
-            true => Self { reuses_first: true, prefetch_count: 32, reads_between: true },
-            false => Self { reuses_first: false, prefetch_count: u64::MAX, reads_between: false },
-        }
+        if cfg!(loom) || *IS_AMD { Self::AMD } else { Self::ANY }
     }
 }
 

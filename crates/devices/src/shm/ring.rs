@@ -11,7 +11,7 @@
 //! near    | payload ............ | payload ........ |  (rest unused)  power of two lines
 //! bulk    | payload ............................................ |    power of two lines, or none
 //! released| slots, near lines | bulk lines | : written by the reader, seldom
-//! filled  | near lines | bulk lines |         : written by the writer, with packets in pieces
+//! filled  | near lines | bulk lines | areas | : written by the writer, with packets in pieces; the last once
 //!
 //! word:  bits 63..32 sequence number   31..24 header bytes   23 in pieces   22 placed   21..0 payload bytes
 //! ```
@@ -28,10 +28,11 @@
 //!    number; from then on to the reader, which sees that number with an *acquire* load. A stale word always
 //!    has the number of an earlier round, and only words are ever stored at a word's place: payload cannot
 //!    look like a word.
-//! 3. The data lines of a packet are one run, in near lines if it is no longer than a quarter of them, else
-//!    in bulk lines. Where the run would cross the end of its area (a short one: the middle), the lines
-//!    up to the end stay unused and the run starts at 0: both sides compute this from the lengths alone.
-//!    But where the word says *placed*, the slot says behind the header where the run starts. So short
+//! 3. The data lines of a packet are one run, in near lines up to a length, else in bulk lines. That length,
+//!    at most a quarter of the near lines, and how many lines of each area it uses, the writer says before
+//!    its first packet ([`Areas`]). Where the run would cross the end of its area (a short one: the middle),
+//!    the lines up to the end stay unused and the run starts at 0: both sides compute this from the lengths
+//!    alone. But where the word says *placed*, the slot says behind the header where the run starts. So short
 //!    runs in near lines go back to the first lines when these are used and the writer knows that the
 //!    reader has released them: both go on with lines that are in their nearest caches ([`Lines`]), and
 //!    those too short for that go on behind the middle. The run changes hands together with its slot, by
@@ -57,9 +58,11 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
+use self::areas::Areas;
 pub(crate) use self::receiver::{Receiver, Seen};
 pub(crate) use self::sender::Sender;
 use self::word::{PLACED, is_odd};
+const _: () = assert!(PACKET_BYTES_MAX < PLACED);
 
 /// Near and bulk lines: indices of an area.
 pub(crate) const AREAS_COUNT: usize = 2;
@@ -73,6 +76,9 @@ pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
 /// Payload bytes of a pair of slots, in one run. With a slot and a data line a message of 64 bytes took 0.40
 /// µs, in a pair it takes 0.33: the lines of a pair come over together.
 const PAIR_BYTES: usize = 2 * SLOT_BYTES;
+/// Payload bytes of the longest packet.
+const PACKET_BYTES_MAX: usize = 128 << 10;
+
 /// Where the slot of a packet that is placed or in a [`SHORT_RUN`] has, behind a header that leaves room,
 /// the start of its run and the count of near lines that its writer has released in the ring the other way.
 const START_AT: usize = SLOT_BYTES - 16;
@@ -100,10 +106,14 @@ impl Released {
     }
 }
 
-/// Lines of each area up to which the writer has written, of a packet in pieces, counted as the reader
-/// counts.
+/// What the writer says beside its packets.
 #[repr(C, align(128))]
-pub(crate) struct Filled([AtomicU64; AREAS_COUNT]);
+pub(crate) struct Filled {
+    /// Lines of each area up to which it has written, of a packet in pieces, counted as the reader counts.
+    lines: [AtomicU64; AREAS_COUNT],
+    /// How it uses the lines ([`Areas::word`]), before its first packet.
+    areas: AtomicU64,
+}
 
 /// Both counts of a ring.
 #[repr(C)]
@@ -141,22 +151,13 @@ impl Ring {
     /// Maximum bytes of a packet in data lines (rule 5).
     pub(crate) fn data_bytes_max(&self) -> usize {
         let longest = self.areas.iter().map(|lines| lines.len() / 4 * LINE_BYTES).max();
-        longest.unwrap_or(0).min(PLACED - 1)
-    }
-
-    /// The area of a run of `need` lines (rule 3).
-    fn area_of(&self, need: u64) -> usize {
-        if need > self.lines_count(NEAR) / 4 { BULK } else { NEAR }
-    }
-
-    fn lines_count(&self, area: usize) -> u64 {
-        self.areas[area].len() as u64
+        longest.unwrap_or(0).min(PACKET_BYTES_MAX)
     }
 
     /// The lines of a run.
     #[inline]
-    fn run(&self, area: usize, start: u64, need: u64) -> &'static [Line] {
-        let first = (start & (self.lines_count(area) - 1)) as usize;
+    fn run(&self, areas: &Areas, area: usize, start: u64, need: u64) -> &'static [Line] {
+        let first = areas.each[area].index_of(start) as usize;
         &self.areas[area][first..first + need as usize]
     }
 
@@ -190,8 +191,14 @@ mod sender;
 #[path = "ring_receiver.rs"]
 mod receiver;
 
+#[path = "ring_areas.rs"]
+mod areas;
+
 #[path = "ring_lines.rs"]
 mod lines;
+
+#[path = "ring_manner.rs"]
+mod manner;
 
 #[path = "ring_word.rs"]
 mod word;

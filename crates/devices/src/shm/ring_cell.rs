@@ -1,7 +1,7 @@
 //! The ring's memory, whose owner changes by the ring's protocol. Under loom `ring_loom.rs` takes its place.
 
 use super::{LINE_BYTES, Line, PAIR_BYTES, SLOT_BYTES};
-use crate::shm::sys;
+use crate::shm::sys::{self, Manner};
 
 #[repr(transparent)]
 pub(super) struct Cell<T>(core::cell::UnsafeCell<T>);
@@ -22,7 +22,7 @@ impl<T> Cell<T> {
 /// # Panics
 /// If they do not fit.
 #[inline]
-pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3], is_page_wise: bool) {
+pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3], manner: Manner) {
     let bytes: usize = parts.iter().map(|part| part.len()).sum();
     assert!(bytes <= lines.len() * LINE_BYTES);
     let mut to = lines.as_ptr().cast::<u8>().cast_mut();
@@ -30,7 +30,7 @@ pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3], is_page_wise: bool) {
         // SAFETY: in bounds (asserted); the lines are the writer's (rule 4) and lie in cells, so that
         // writing behind a shared reference is allowed. `part` is not in the ring.
         unsafe {
-            sys::copy_in(part.as_ptr(), to, part.len(), is_page_wise);
+            sys::copy_in(part.as_ptr(), to, part.len(), manner);
             to = to.add(part.len());
         }
     }

@@ -1,7 +1,7 @@
 //! Which lines of its area a writer's next run takes (`ring.rs`, rule 3). Lines are counted since the
 //! beginning, with those that were skipped: a *round* is once through the area.
 
-use super::word::Area;
+use super::areas::Area;
 use crate::shm::processor::{FIRST_COUNT, SHORT_RUN};
 
 /// A writer's account of an area.

@@ -6,6 +6,7 @@ use super::{
     AREAS_COUNT, AtomicU64, Counts, Filled, LINE_BYTES, Line, PAIR_BYTES, Pair, Receiver, Released, Ring,
     SLOT_BYTES,
 };
+use crate::shm::sys::Manner;
 
 pub(super) struct Cell<T>(loom::cell::UnsafeCell<T>);
 
@@ -21,7 +22,7 @@ impl<T> Cell<T> {
     }
 }
 
-pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3], _is_page_wise: bool) {
+pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3], _manner: Manner) {
     let bytes = parts.concat();
     for (line, chunk) in lines.iter().zip(bytes.chunks(LINE_BYTES)) {
         // SAFETY: a chunk is at most a line.
@@ -100,7 +101,7 @@ pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ri
         areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
         counts: Box::leak(Box::new(Counts {
             released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
-            filled: Filled([0; AREAS_COUNT].map(AtomicU64::new)),
+            filled: Filled { lines: [0; AREAS_COUNT].map(AtomicU64::new), areas: AtomicU64::new(0) },
         })),
     }
 }
@@ -108,6 +109,7 @@ pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ri
 #[cfg(test)]
 mod tests {
     use super::super::{Receiver, Seen, Sender};
+    use crate::shm::processor::Processor;
     use loom::thread;
 
     fn stream(lengths: &'static [usize], bulk_count: usize, is_watched: bool) {
@@ -115,11 +117,9 @@ mod tests {
         model.preemption_bound = Some(3);
         model.check(move || {
             let ring = super::ring(4, [8, bulk_count]);
-            let mut sender = Sender::new(ring, is_watched);
-            if is_watched {
-                // Packets that are long enough for pieces take the first lines in turn only.
-                sender.lines[0].reuses = false;
-            }
+            // Packets that are long enough for pieces take the first lines in turn only.
+            let processor = if is_watched { Processor::ANY } else { Processor::AMD };
+            let mut sender = Sender::on(processor, ring, is_watched);
             let mut receiver = Receiver::new(ring);
             let mut back = Receiver::new(super::ring(4, [8, 0]));
             let writer = thread::spawn(move || {

@@ -1,8 +1,9 @@
 //! The reading side of a ring (`ring.rs`).
 
-use super::word::{Area, IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lengths, lines_for};
+use super::areas::Areas;
+use super::word::{IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lengths, lines_for};
 use super::{AREAS_COUNT, BULK, Line, NEAR, Ordering, PAIR_BYTES, Ring, SLOT_BYTES, START_AT, cell};
-use crate::shm::processor::{FIRST_COUNT, SHORT_RUN};
+use crate::shm::processor::{FIRST_COUNT, Processor, SHORT_RUN};
 use crate::shm::sys;
 use ayatori_core::device::HEADER_BYTES_MAX;
 
@@ -23,7 +24,9 @@ pub(crate) struct Receiver {
     pub(super) next: u32,
     /// Lines released of each area, with those skipped.
     pub(super) next_line: [u64; AREAS_COUNT],
-    areas: [Area; AREAS_COUNT],
+    /// As the writer has said, or as if it used all of the lines.
+    areas: Areas,
+    is_told: bool,
     /// As published in `released` when the writer was to be woken, if it sleeps for want of room.
     pub(super) published_slots: u32,
     published_lines: [u64; AREAS_COUNT],
@@ -60,7 +63,8 @@ impl Receiver {
             ring,
             next: 0,
             next_line: [0; AREAS_COUNT],
-            areas: ring.areas.map(|lines| Area::new(lines.len())),
+            areas: Areas::of(&ring, &Processor::ANY),
+            is_told: false,
             published_slots: 0,
             published_lines: [0; AREAS_COUNT],
             published_near: 0,
@@ -136,6 +140,9 @@ impl Receiver {
         {
             return Seen::Corrupt;
         }
+        if !self.is_told && !self.hear_areas() {
+            return Seen::Corrupt;
+        }
         let is_placed = self.word as usize & PLACED != 0;
         if header_bytes <= START_AT && (is_placed || SHORT_RUN.contains(&lines_for(payload_bytes))) {
             // SAFETY: the slot is ours until `release` (rules 2, 4).
@@ -155,14 +162,24 @@ impl Receiver {
         }
     }
 
+    /// Reads how the writer uses the lines. Whether it can.
+    #[cold]
+    fn hear_areas(&mut self) -> bool {
+        let word = self.ring.counts.filled.areas.load(Ordering::Relaxed);
+        if let Some(areas) = Areas::of_word(word, &self.ring) {
+            (self.areas, self.is_told) = (areas, true);
+        }
+        self.is_told
+    }
+
     /// Whether the run of the packet at the front starts where one can (rule 6).
     fn is_place(&self, header_bytes: usize, payload_bytes: usize) -> bool {
         let need = lines_for(payload_bytes);
-        let (next, lines) = (self.next_line[NEAR], self.ring.lines_count(NEAR));
+        let (next, near) = (self.next_line[NEAR], self.areas.each[NEAR]);
         header_bytes <= START_AT
-            && self.ring.area_of(need) == NEAR
-            && (next..next + 2 * lines).contains(&self.start)
-            && self.areas[NEAR].ends_before(self.start, need, lines)
+            && self.areas.area_of(need) == NEAR
+            && (next..next + 2 * near.count).contains(&self.start)
+            && near.ends_before(self.start, need, near.count)
     }
 
     /// Whether [`poll`](Self::poll) would say something.
@@ -175,10 +192,10 @@ impl Receiver {
     /// the next packet already; a count that no correct writer stores is none (rule 6).
     pub(super) fn filled_lines(&self) -> (u64, u64) {
         let (area, start, need) = self.run_counts();
-        let filled = self.ring.counts.filled.0[area].load(Ordering::Acquire);
+        let filled = self.ring.counts.filled.lines[area].load(Ordering::Acquire);
         let count = filled.wrapping_sub(start);
         // Packets that are not read yet are of two rounds at most.
-        (if count <= 2 * self.ring.lines_count(area) { count.min(need) } else { 0 }, need)
+        (if count <= 2 * self.areas.each[area].count { count.min(need) } else { 0 }, need)
     }
 
     pub(super) fn is_whole(&self) -> bool {
@@ -231,7 +248,7 @@ impl Receiver {
     #[inline]
     pub(super) fn run(&self) -> &'static [Line] {
         let (area, start, need) = self.run_counts();
-        self.ring.run(area, start, need)
+        self.ring.run(&self.areas, area, start, need)
     }
 
     /// Their area, the first, counted in lines since the beginning, and how many.
@@ -242,9 +259,9 @@ impl Receiver {
             return (NEAR, self.next_line[NEAR], 0);
         }
         let need = lines_for(data_bytes(header_bytes, payload_bytes));
-        let area = self.ring.area_of(need);
+        let area = self.areas.area_of(need);
         let start = match self.word as usize & PLACED {
-            0 => self.areas[area].start_in_turn(self.next_line[area], need),
+            0 => self.areas.each[area].start_in_turn(self.next_line[area], need),
             _ => self.start,
         };
         (area, start, need)
@@ -273,7 +290,7 @@ impl Receiver {
             self.next_line[area] = start + need;
         }
         let slots = self.next.wrapping_sub(self.published_slots);
-        let is_many = self.next_line[area] - self.published_lines[area] >= self.ring.lines_count(area) / 4;
+        let is_many = self.next_line[area] - self.published_lines[area] >= self.areas.each[area].count / 4;
         if is_many && area == BULK {
             self.published_lines[BULK] = self.next_line[BULK];
             self.ring.counts.released.0[BULK].store(self.next_line[BULK], Ordering::Release);

@@ -1,26 +1,37 @@
 //! The writing side of a ring (`ring.rs`).
 
+use super::areas::Areas;
 use super::lines::Lines;
-use super::word::{Area, IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lines_for, word_of};
+use super::manner::Trials;
+use super::word::{IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lines_for, word_of};
 use super::{
     AREAS_COUNT, BULK, LINE_BYTES, Line, NEAR, Ordering, PAIR_BYTES, Pair, Receiver, Ring, SLOT_BYTES,
     START_AT, cell,
 };
 use crate::shm::active::Announcement;
 use crate::shm::processor::{Processor, SHORT_RUN};
-use crate::shm::sys;
+use crate::shm::sys::{self, Manner};
 use ayatori_core::device::{Full, HEADER_BYTES_MAX};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// 32 KiB: the longest packet in near lines, and the beginning of one in bulk lines.
 const PREFETCH_LINES_MAX: u64 = 512;
 
-/// Shortest payload that is written in pieces; the next constants are the pieces in near and in bulk lines.
-/// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69,
-/// 1.67: each piece moves the count that both sides read to and fro. In bulk lines 64, 128, 256, 512 KiB take
-/// 6.6, 9.7, 18.0, 34.3 µs in pieces of 16 KiB and 6.0, 9.1, 16.5, 31.1 in pieces of 32: both sides copy
-/// these page by page side by side ([`sys::copy_in`]).
-const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 110 } else { 10 << 10 };
-const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 512] };
+/// Runs up to this (2 KiB) always go through the caches.
+const UNSTREAMED_LINES_MAX: usize = 32;
+/// Pieces of what does not (8 KiB).
+const STREAMED_PIECE_LINES: usize = 128;
+
+/// Bulk lines that get their memory at once: what the system maps at a fault.
+const BACKED_LINES: u64 = (sys::ZEROS_BYTES / LINE_BYTES) as u64;
+
+/// The file in which the lines lie.
+struct Backing {
+    file: Arc<OwnedFd>,
+    bulk_at: usize,
+}
 
 /// In a burst the writer fetches the slot this many packets ahead, whose line the reader used last: 27 ns a
 /// message, not 58.
@@ -31,6 +42,7 @@ pub(crate) struct Sender {
     pub(super) ring: Ring,
     /// Packets sent.
     pub(super) next: u32,
+    areas: Areas,
     pub(super) lines: [Lines; AREAS_COUNT],
     /// Slots that the reader has released, as far as is known.
     pub(super) released_slots: u32,
@@ -38,44 +50,79 @@ pub(crate) struct Sender {
     seen: [u64; AREAS_COUNT],
     /// Area and first of the lines to fetch when there is time, and how many.
     unfetched: (usize, u64, u64),
-    /// Lines of a next packet that are fetched at once.
-    prefetch_count: u64,
-    /// Shortest payload of packets that go in pieces, in bytes.
-    in_pieces_bytes_min: usize,
-    /// Pieces are copied page by page side by side ([`sys::copy_in`]): the reader's CPU is of another core.
-    pub(crate) is_page_wise: bool,
+    processor: Processor,
+    /// The reader has a CPU of its own, and so may copy while we do.
+    is_watched: bool,
+    /// The reader's CPU is of another core: long data are copied as suits that.
+    pub(crate) is_of_other_core: bool,
+    trials: Trials,
+    /// Of the bulk lines, those whose memory is there, and where there is more.
+    backed_count: u64,
+    backing: Option<Backing>,
     /// The announcement to make before the first packet.
     announcement: Option<Announcement>,
+    /// The first packet, or what is said before it, has been sent.
+    has_begun: bool,
 }
 
 impl Sender {
     /// `is_watched`: the reader has a CPU of its own, and so may copy while we do.
     pub(crate) fn new(ring: Ring, is_watched: bool) -> Self {
+        Self::on(Processor::here(), ring, is_watched)
+    }
+
+    pub(super) fn on(processor: Processor, ring: Ring, is_watched: bool) -> Self {
         let [near, bulk] = ring.areas.map(<[Line]>::len);
         assert!(ring.pairs.len().is_power_of_two() && near.is_power_of_two());
         assert!(bulk == 0 || bulk.is_power_of_two());
-        let processor = Processor::here();
-        let in_pieces_bytes_min = if is_watched { IN_PIECES_BYTES_MIN } else { usize::MAX };
+        let areas = Areas::of(&ring, &processor);
+        let [near, bulk] = areas.each;
         Self {
             ring,
             next: 0,
-            lines: [Lines::new(Area::new(near), processor.reuses_first), Lines::new(Area::new(bulk), false)],
-            released_slots: 0,
+            areas,
+            lines: [Lines::new(near, processor.reuses_first), Lines::new(bulk, false)],
+            // Full, so that the first packet makes us begin and those after it do not ask.
+            released_slots: 0u32.wrapping_sub(ring.slots_count()),
             seen: [0; AREAS_COUNT],
             unfetched: (NEAR, 0, 0),
-            prefetch_count: processor.prefetch_count,
-            in_pieces_bytes_min,
-            is_page_wise: false,
+            trials: Trials::new(processor.may_stream),
+            processor,
+            is_watched,
+            is_of_other_core: false,
+            backed_count: 0,
+            backing: None,
             announcement: None,
+            has_begun: false,
         }
     }
 
-    /// Says this before its first packet. The ring is full as long as that has not been said, so that packets
-    /// after the first do not ask.
+    /// Whether the reader's CPU is of another core than ours.
+    pub(crate) fn reader_on_other_core(mut self, is_so: bool) -> Self {
+        self.is_of_other_core = is_so;
+        self
+    }
+
+    /// The memory of the bulk lines is that of a file, in which they begin at this byte.
+    pub(crate) fn backed_by(mut self, file: Arc<OwnedFd>, bulk_at: usize) -> Self {
+        self.backing = Some(Backing { file, bulk_at });
+        self
+    }
+
+    /// Says this before its first packet.
     pub(crate) fn announcing(mut self, announcement: Announcement) -> Self {
         self.announcement = Some(announcement);
-        self.released_slots = self.next.wrapping_sub(self.ring.slots_count());
         self
+    }
+
+    #[cold]
+    pub(super) fn begin(&mut self) {
+        self.has_begun = true;
+        self.ring.counts.filled.areas.store(self.areas.word(), Ordering::Relaxed);
+        if let Some(announcement) = self.announcement.take() {
+            announcement.make();
+        }
+        self.released_slots = self.next;
     }
 
     /// Appends a packet. `back` is the reading side of the ring the other way.
@@ -180,7 +227,7 @@ impl Sender {
             self.lines[NEAR].learn(said);
         }
         let need = lines_for(data_bytes);
-        let area = self.ring.area_of(need);
+        let area = self.areas.area_of(need);
         let in_turn = self.lines[area].in_turn(need);
         let has_place = header.len() <= START_AT;
         let start = if has_place { self.place(area, need, in_turn) } else { in_turn };
@@ -191,8 +238,11 @@ impl Sender {
             }
         }
         let flag = if start == in_turn { 0 } else { PLACED };
-        let lines = self.ring.run(area, start, need);
+        let lines = self.ring.run(&self.areas, area, start, need);
         self.lines[area].take(start, need);
+        if area == BULK && self.areas.each[BULK].index_of(start) + need > self.backed_count {
+            self.back(self.areas.each[BULK].index_of(start) + need);
+        }
         let pair = self.ring.pair(self.next);
         if header_in_slot {
             let half = pair.half(self.next);
@@ -206,21 +256,41 @@ impl Sender {
                     }
                 });
             };
-            if payload[0].len() >= self.in_pieces_bytes_min && payload[1].is_empty() {
+            let is_in_pieces = self.is_watched && payload_bytes >= self.processor.in_pieces_bytes_min;
+            if is_in_pieces && payload[1].is_empty() {
                 write_header();
                 self.write_in_pieces(header.len(), (area, start, flag), lines, payload[0]);
-                self.prefetch_next(area, need);
-                return Ok(());
+            } else {
+                // Before the header, as in a pair.
+                self.write(lines, payload);
+                write_header();
+                self.publish(pair, header.len(), payload_bytes | flag);
             }
-            // Before the header, as in a pair.
-            cell::write_run(lines, [payload[0], payload[1], &[]], false);
-            write_header();
         } else {
-            cell::write_run(lines, [header, payload[0], payload[1]], false);
+            cell::write_run(lines, [header, payload[0], payload[1]], Manner::Plain);
+            self.publish(pair, header.len(), payload_bytes | flag);
         }
-        self.publish(pair, header.len(), payload_bytes | flag);
         self.prefetch_next(area, need);
         Ok(())
+    }
+
+    /// Has the system provide the memory of the bulk lines before the `end`-th, and that of some more: for a
+    /// stretch that takes 1.5 µs a page on both sides, and where each page is provided when it is used 3.5.
+    /// Where it is refused, it is provided so.
+    #[cold]
+    fn back(&mut self, end: u64) {
+        let all = self.areas.each[BULK].count;
+        while self.backed_count < end {
+            let begin = self.backed_count as usize;
+            self.backed_count = (self.backed_count + BACKED_LINES).min(all);
+            let lines = &self.ring.areas[BULK][begin..self.backed_count as usize];
+            let Some(Backing { file, bulk_at }) = &self.backing else { continue };
+            // All of a ring is zero that was not used.
+            let is_there = sys::write_zeros(file, bulk_at + begin * LINE_BYTES, size_of_val(lines));
+            if is_there {
+                sys::map_in(&lines[0]);
+            }
+        }
     }
 
     /// Where a run of `need` lines starts (rule 3), if the reader can be told.
@@ -241,13 +311,39 @@ impl Sender {
         lines: &[Line],
         payload: &[u8],
     ) {
-        let filled = &self.ring.counts.filled.0[area];
+        let filled = &self.ring.counts.filled.lines[area];
         self.publish(self.ring.pair(self.next), header_bytes, payload.len() | IN_PIECES | flag);
-        let (count, mut end) = (PIECE_LINES[area], start);
+        let (is_streamed, is_trial) = self.manner(lines);
+        let (count, manner) = match is_streamed {
+            true => (STREAMED_PIECE_LINES, Manner::Streaming),
+            false if self.is_of_other_core => (self.processor.piece_lines[area], Manner::PageWise),
+            false => (self.processor.piece_lines[area], Manner::Plain),
+        };
+        let began = is_trial.then(Instant::now);
+        let mut end = start;
         for (lines, piece) in lines.chunks(count).zip(payload.chunks(count * LINE_BYTES)) {
-            cell::write_run(lines, [piece, &[], &[]], self.is_page_wise);
+            cell::write_run(lines, [piece, &[], &[]], manner);
             end += lines.len() as u64;
             filled.store(end, Ordering::Release);
+        }
+        self.trials.learn(is_streamed, lines.len(), began.map(|began| began.elapsed()));
+    }
+
+    /// The payload of a packet that is not in pieces.
+    fn write(&mut self, lines: &[Line], payload: [&[u8]; 2]) {
+        let (is_streamed, is_trial) = self.manner(lines);
+        let began = is_trial.then(Instant::now);
+        let manner = if is_streamed { Manner::Streaming } else { Manner::Plain };
+        cell::write_run(lines, [payload[0], payload[1], &[]], manner);
+        self.trials.learn(is_streamed, lines.len(), began.map(|began| began.elapsed()));
+    }
+
+    /// Whether a packet in these lines is written past the caches, and whether to measure how long it takes.
+    #[inline]
+    fn manner(&mut self, lines: &[Line]) -> (bool, bool) {
+        match lines.len() > UNSTREAMED_LINES_MAX && self.is_of_other_core {
+            true => self.trials.next(),
+            false => (false, false),
         }
     }
 
@@ -257,10 +353,13 @@ impl Sender {
     /// the next packet may be of the same message, for which the reader does wait. 256 KiB take 16.7 µs so,
     /// and 17.8 where lines are fetched between its packets.
     fn prefetch_next(&mut self, area: usize, need: u64) {
+        if self.trials.streams() && need > UNSTREAMED_LINES_MAX as u64 {
+            return;
+        }
         let lines = &self.lines[area];
         let Some(start) = lines.known_start(need, lines.in_turn(need)) else { return };
         let count = need.min(PREFETCH_LINES_MAX);
-        let now = if area == BULK { 0 } else { count.min(self.prefetch_count) };
+        let now = if area == BULK { 0 } else { count.min(self.processor.prefetch_count) };
         self.prefetch(area, start, now);
         self.unfetched = (area, start + now, count - now);
     }
@@ -276,7 +375,7 @@ impl Sender {
     }
 
     fn prefetch(&self, area: usize, start: u64, count: u64) {
-        for line in self.ring.run(area, start, count) {
+        for line in self.ring.run(&self.areas, area, start, count) {
             sys::prefetch_for_write(line);
         }
     }
@@ -289,10 +388,8 @@ impl Sender {
     /// Reads what the reader has released. A count beyond the slots sent is ignored (rule 6).
     #[cold]
     fn refresh(&mut self) {
-        if let Some(announcement) = self.announcement.take() {
-            announcement.make();
-            self.released_slots = self.next;
-            return;
+        if !self.has_begun {
+            return self.begin();
         }
         self.seen = self.ring.counts.released.load();
         let [near, bulk] = self.seen;

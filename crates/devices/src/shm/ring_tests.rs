@@ -1,21 +1,25 @@
+use super::areas::Areas;
 use super::word::{IN_PIECES, SKIPPED, word_of};
 use super::*;
+use crate::shm::processor::Processor;
 use ayatori_core::device::{Full, HEADER_BYTES_MAX};
 use ayatori_random::Random;
 use std::collections::VecDeque;
 
-/// A ring in leaked, zeroed memory.
+/// A ring in leaked, zeroed memory, of which a writer has said that it uses all.
 pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
     let pair = |_| Pair { even: AtomicU64::new(0), bytes: [zeroed(), zeroed()], odd: AtomicU64::new(0) };
     let line = |_| Line(zeroed());
-    Ring {
+    let ring = Ring {
         pairs: (0..slots_count / 2).map(pair).collect::<Vec<_>>().leak(),
         areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
         counts: Box::leak(Box::new(Counts {
             released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
-            filled: Filled([0; AREAS_COUNT].map(AtomicU64::new)),
+            filled: Filled { lines: [0; AREAS_COUNT].map(AtomicU64::new), areas: AtomicU64::new(0) },
         })),
-    }
+    };
+    ring.counts.filled.areas.store(Areas::of(&ring, &Processor::ANY).word(), Ordering::Relaxed);
+    ring
 }
 
 /// Appends a packet, while nothing comes the other way.
@@ -26,7 +30,7 @@ fn push(sender: &mut Sender, header: &[u8], payload: [&[u8]; 2]) -> Result<(), F
 /// Takes so many lines of a packet in bulk lines back, as if they were still to be written; the call of what
 /// is returned writes them.
 pub(crate) fn hold_back(ring: &Ring, lines_count: u32) -> impl FnOnce() + use<> {
-    let filled = &ring.counts.filled.0[BULK];
+    let filled = &ring.counts.filled.lines[BULK];
     let whole = filled.load(Ordering::Relaxed);
     filled.store(whole - u64::from(lines_count), Ordering::Relaxed);
     move || filled.store(whole, Ordering::Release)
@@ -82,9 +86,9 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
         let lines_count = 16 << random.index(9);
         let bulk_count = [0, 4 * lines_count][random.index(2)];
         let ring = ring(slots_count, [lines_count, bulk_count]);
-        let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
-        sender.is_page_wise = random.index(2) == 0;
-        sender.lines[NEAR].reuses = random.index(2) == 0;
+        let processor = [Processor::ANY, Processor::AMD][random.index(2)];
+        let (mut sender, mut receiver) = (Sender::on(processor, ring, true), Receiver::new(ring));
+        sender.is_of_other_core = random.index(2) == 0;
         // As if it had run for long: the count of slots wraps round in the middle of the test.
         let far = (u32::MAX - random.index(40) as u32) & !(slots_count as u32 - 1);
         start_at(&mut sender, &mut receiver, far);
@@ -121,14 +125,13 @@ fn rings_both_ways_are_queues_that_tell_what_is_released() {
         let mut random = Random::new(seed);
         let lines_count = 64 << random.index(5);
         let rings = [(); 2].map(|()| ring(16, [lines_count, 0]));
-        let mut ends: Vec<(Sender, Receiver)> =
-            [0, 1].map(|me| (Sender::new(rings[me], true), Receiver::new(rings[1 - me]))).into();
+        let processor = [Processor::ANY, Processor::AMD][random.index(2)];
+        let mut ends =
+            [0, 1].map(|me| (Sender::on(processor, rings[me], true), Receiver::new(rings[1 - me])));
         let mut models: [VecDeque<Vec<u8>>; 2] = Default::default();
-        let reuses = random.index(2) == 0;
         for step in 0..400 {
             let me = random.index(2);
             let (sender, receiver) = &mut ends[me];
-            sender.lines[NEAR].reuses = reuses;
             if random.index(2) == 0 {
                 let payload_bytes = random_length(&mut random, rings[me].data_bytes_max());
                 let payload = random.bytes(payload_bytes);
@@ -154,9 +157,9 @@ fn rings_both_ways_are_queues_that_tell_what_is_released() {
 
 /// Where in the near lines packets of `payload_bytes` begin, to and fro, or one way, with so many in a window
 /// before the reader reads them all.
-fn places(reuses: bool, payload_bytes: usize, window: Option<usize>) -> Vec<usize> {
+fn places(processor: Processor, payload_bytes: usize, window: Option<usize>) -> Vec<usize> {
     let rings = [(); 2].map(|()| ring(256, [2048, 0]));
-    let mut ends = [0, 1].map(|me| (Sender::new(rings[me], true), Receiver::new(rings[1 - me])));
+    let mut ends = [0, 1].map(|me| (Sender::on(processor, rings[me], true), Receiver::new(rings[1 - me])));
     let payload = vec![1; payload_bytes];
     let mut places = Vec::new();
     for _ in 0..300 {
@@ -166,7 +169,6 @@ fn places(reuses: bool, payload_bytes: usize, window: Option<usize>) -> Vec<usiz
             }
             let [a, b] = &mut ends;
             let ((sender, back), (_, receiver)) = if me == 0 { (a, b) } else { (b, a) };
-            sender.lines[NEAR].reuses = reuses;
             for _ in 0..window.unwrap_or(1) {
                 sender.push(&[2; 32], [&payload, &[]], back).unwrap();
             }
@@ -186,20 +188,27 @@ fn places(reuses: bool, payload_bytes: usize, window: Option<usize>) -> Vec<usiz
 #[test]
 fn short_runs_to_and_fro_take_the_first_lines_again() {
     for payload_bytes in [512, 1024, 4096] {
-        let places = places(true, payload_bytes, None);
+        let places = places(Processor::AMD, payload_bytes, None);
         let cycle: Vec<usize> = (0..128).step_by(payload_bytes / LINE_BYTES).cycle().take(300).collect();
         assert_eq!(places, cycle, "{payload_bytes}");
     }
-    assert!(places(true, 8192, None).contains(&(2048 - 128)), "longer ones go round all lines");
-    assert!(places(true, 448, None).contains(&(2048 - 7 - 4)), "and shorter ones, with four lines left over");
-    assert_eq!(places(false, 1024, None).iter().max(), Some(&(1024 - 16)), "half where that is not quicker");
-    assert!(places(false, 448, None).iter().all(|&place| place <= 1024 - 7));
+    assert!(places(Processor::AMD, 8192, None).contains(&(2048 - 128)), "longer ones go round all lines");
+    assert!(
+        places(Processor::AMD, 448, None).contains(&(2048 - 7 - 4)),
+        "and shorter ones, with four lines left over"
+    );
+    assert_eq!(
+        places(Processor::ANY, 1024, None).iter().max(),
+        Some(&(1024 - 16)),
+        "half where that is not quicker"
+    );
+    assert!(places(Processor::ANY, 448, None).iter().all(|&place| place <= 1024 - 7));
 }
 
 #[test]
 fn short_runs_one_way_return_once_the_first_lines_are_free() {
     // Sixteen at a time: the first lines are not released when they are used up.
-    let places = places(true, 1024, Some(16));
+    let places = places(Processor::AMD, 1024, Some(16));
     assert!(places.iter().all(|&place| place < 512), "{places:?}");
     assert!(places.iter().filter(|&&place| place == 0).count() > 50, "back with each window");
 }
@@ -230,6 +239,26 @@ fn a_run_is_placed_only_where_one_can_start() {
 }
 
 #[test]
+fn a_use_of_the_lines_that_no_writer_has_is_an_error() {
+    let read = |word: u64| {
+        let ring = ring(16, [64, 256]);
+        ring.counts.filled.areas.store(word, Ordering::Relaxed);
+        ring.word(0).store(word_of(1, 8, 200), Ordering::Release);
+        Receiver::new(ring).poll()
+    };
+    // Exponents of the near and bulk lines' counts, and the longest run in near lines.
+    let word = |near: u64, bulk: u64, run_max: u64| run_max << 16 | bulk << 8 | near;
+    for (near, bulk, run_max) in [(6, 8, 16), (6, 8, 1), (5, 8, 8), (6, 8, 0)] {
+        assert_eq!(read(word(near, bulk, run_max)), Seen::Packet, "{near} {bulk} {run_max}");
+    }
+    let bad =
+        [(7, 8, 16), (6, 9, 16), (6, 8, 17), (6, 7, 16), (6, 0, 16), (64, 8, 16), (6, 64, 16), (0, 0, 0)];
+    for (near, bulk, run_max) in bad {
+        assert_eq!(read(word(near, bulk, run_max)), Seen::Corrupt, "{near} {bulk} {run_max}");
+    }
+}
+
+#[test]
 fn a_peer_that_says_it_has_released_too_much_is_not_believed() {
     let (there, back) = (ring(16, [64, 0]), ring(16, [64, 0]));
     let (mut sender, mut receiver) = (Sender::new(there, true), Receiver::new(back));
@@ -252,6 +281,7 @@ fn start_at(sender: &mut Sender, receiver: &mut Receiver, count: u32) {
         word.store((count as u64) << 32, Ordering::Relaxed);
     }
     (sender.next, sender.released_slots) = (count, count);
+    sender.begin();
     (receiver.next, receiver.published_slots) = (count, count);
     sender.ring.counts.released.0[NEAR].store(count.into(), Ordering::Relaxed);
 }
@@ -362,7 +392,7 @@ fn a_count_no_correct_peer_writes_gives_no_room() {
 fn packet_in_pieces_is_announced_once_and_read_as_written() {
     let ring = ring(4, [2048, 0]);
     let mut receiver = Receiver::new(ring);
-    let filled = &ring.counts.filled.0[NEAR];
+    let filled = &ring.counts.filled.lines[NEAR];
     ring.word(0).store(word_of(1, 8, 20_000 | IN_PIECES), Ordering::Release);
     assert!(receiver.is_ready());
     assert_eq!(receiver.poll(), Seen::Front(20_000));

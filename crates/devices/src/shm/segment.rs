@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -135,13 +135,15 @@ pub struct RingSize {
 
 impl RingSize {
     /// Settings for a number of ranks. The near lines hold four of the longest packets that are sent at once
-    /// (32 KiB), no more, so that they stay in the near caches. With the bulk lines two ranks copy 1 MiB in
-    /// 79 µs, against 97 with 128 KiB and 119 by the kernel. All rings of a rank that communicates with all
-    /// others, both ways, take a few MiB at most (the target is at most 10 MiB of resident memory a rank at
-    /// 32 ranks).
+    /// (32 KiB), no more, so that they stay in the near caches. Of the bulk lines a writer uses as many as
+    /// suit its processor: 512 KiB, or all where data are quicker once they are in no core's own caches. All
+    /// rings of a rank that communicates with all others, both ways, take a few MiB at most (the target is at
+    /// most 10 MiB of resident memory a rank at 32 ranks).
     pub fn for_ranks(local_size: u32) -> Self {
         let (slots_count, near_bytes, bulk_bytes) = match local_size {
-            0..=8 => (256, 128 << 10, 512 << 10), // 7 pairs × 2 × 656 KiB = 9.0 MiB
+            0..=2 => (256, 128 << 10, 2 << 20),   // 1 pair × 2 × 2.1 MiB = 4.3 MiB
+            3..=4 => (256, 128 << 10, 1 << 20),   // 3 × 2 × 1.1 MiB = 6.8 MiB
+            5..=8 => (256, 128 << 10, 512 << 10), // 7 × 2 × 656 KiB = 9.0 MiB
             9..=16 => (256, 128 << 10, 0),        // 15 × 2 × 144 KiB = 4.2 MiB
             17..=32 => (128, 32 << 10, 0),        // 31 × 2 × 40 KiB = 2.4 MiB
             33..=128 => (64, 16 << 10, 0),        // 127 × 2 × 20 KiB = 5.0 MiB
@@ -377,13 +379,25 @@ impl Segment {
         (self.mapping, self.layout.rooms_at, self.layout.room)
     }
 
+    /// Where the slots of the ring from one local rank to another begin, its near lines and its bulk lines.
+    fn ring_at(&self, from: u32, to: u32) -> [usize; 3] {
+        let RingSize { slots_count, lines_counts: [near, _] } = self.layout.ring;
+        let index = to as usize * self.layout.local_size as usize + from as usize;
+        let slots_at = self.layout.rings_at + index * self.layout.ring.bytes();
+        let near_at = slots_at + slots_count as usize * LINE_BYTES;
+        [slots_at, near_at, near_at + near as usize * LINE_BYTES]
+    }
+
+    /// Where its bulk lines begin in the file.
+    pub(crate) fn bulk_at(&self, from: u32, to: u32) -> usize {
+        self.ring_at(from, to)[2]
+    }
+
     /// The ring from one local rank to another.
     pub(crate) fn ring(&self, from: u32, to: u32) -> Ring {
         let RingSize { slots_count, lines_counts: [near, bulk] } = self.layout.ring;
         let index = to as usize * self.layout.local_size as usize + from as usize;
-        let slots_at = self.layout.rings_at + index * self.layout.ring.bytes();
-        let near_at = slots_at + slots_count as usize * LINE_BYTES;
-        let bulk_at = near_at + near as usize * LINE_BYTES;
+        let [slots_at, near_at, bulk_at] = self.ring_at(from, to);
         let counts_at = self.layout.counts_at + index * size_of::<Counts>();
         // SAFETY: atomics and cells of bytes.
         unsafe {

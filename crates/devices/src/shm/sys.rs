@@ -1,5 +1,6 @@
 //! System calls, mapping and copying for the shared-memory device: its `unsafe`, beside that of the ring.
 
+use super::ring::LINE_BYTES;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::wire::EAGER_HEADER_BYTES;
 use std::fs::File;
@@ -115,6 +116,15 @@ pub(crate) fn reserve_at(fd: BorrowedFd<'_>, at: usize, len: usize) -> io::Resul
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
+}
+
+/// Most that [`write_zeros`] writes.
+pub(crate) const ZEROS_BYTES: usize = 64 << 10;
+
+/// Writes zeros into the file from `at` on, so that its memory is there. Whether it did.
+pub(crate) fn write_zeros(file: &OwnedFd, at: usize, len: usize) -> bool {
+    static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
+    rustix::io::pwrite(file, &ZEROS[..len], at as u64).is_ok_and(|count| count == len)
 }
 
 /// Sleeps while `*word == expected`, at most `timeout`. Returns for any reason.
@@ -413,19 +423,61 @@ unsafe fn ends<T: Copy>(at: *const u8, to: *mut u8, len: usize) {
     }
 }
 
+/// How to copy into lines that a rank on another CPU has read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Manner {
+    /// As memory is copied.
+    Plain,
+    /// Long data page by page side by side ([`copy_pages`]).
+    PageWise,
+    /// Past the caches, without fetching what is written over ([`stream`]).
+    Streaming,
+}
+
 /// Copies the program's data into lines that a rank on another CPU has just read.
-///
-/// Long data page by page side by side ([`copy_pages`]), if `is_page_wise`.
 ///
 /// # Safety
 /// `from` is valid for reads and `to` for writes of `len` bytes, and they do not overlap.
 #[inline]
-pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize, is_page_wise: bool) {
+pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize, manner: Manner) {
     // SAFETY: by the contract above; the parts lie one after the other.
     unsafe {
-        let done = if is_page_wise { copy_pages::<4>(from, to, len) } else { 0 };
+        let done = match manner {
+            Manner::Plain => 0,
+            Manner::PageWise => copy_pages::<4>(from, to, len),
+            Manner::Streaming => stream(from, to, len),
+        };
         std::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
     }
+}
+
+/// Copies as many bytes of `len` as are whole lines, past the caches. Returns how many these are: none where
+/// the processor has no such stores or `to` does not begin a line.
+///
+/// # Safety
+/// As for [`copy_in`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn stream(from: *const u8, to: *mut u8, len: usize) -> usize {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    if !to.addr().is_multiple_of(LINE_BYTES) {
+        return 0;
+    }
+    let whole_bytes = len / LINE_BYTES * LINE_BYTES;
+    for at in (0..whole_bytes).step_by(LINE_BYTES) {
+        for part in (at..at + LINE_BYTES).step_by(size_of::<__m128i>()) {
+            // SAFETY: within `whole_bytes`, by the contract above; aligned, as `to` begins a line.
+            unsafe { _mm_stream_si128(to.add(part).cast(), _mm_loadu_si128(from.add(part).cast())) };
+        }
+    }
+    // SAFETY: every x86-64 has it. Such stores may be seen after later ones, and so after the word that says
+    // that the data are there.
+    unsafe { _mm_sfence() };
+    whole_bytes
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn stream(_from: *const u8, _to: *mut u8, _len: usize) -> usize {
+    0
 }
 
 /// Copies what a rank on another CPU has just written into a buffer that is as long, in the same way. More
@@ -481,6 +533,12 @@ unsafe fn copy_pages<const COUNT: usize>(from: *const u8, to: *mut u8, len: usiz
         }
     }
     whole_bytes
+}
+
+/// Has the system map the page of `at`, and those around it whose memory is there.
+pub(crate) fn map_in<T>(at: &T) {
+    // SAFETY: a byte of a value that lives; what it is does not matter, and nobody writes there yet.
+    unsafe { std::ptr::from_ref(at).cast::<u8>().read_volatile() };
 }
 
 /// Asks for the line at `at` to be brought here for writing. Any address will do: nothing is accessed.
@@ -584,16 +642,22 @@ mod tests {
     fn long_copies_move_each_byte_to_its_place_and_no_other() {
         let pages = |count: usize| count * PAGE_BYTES;
         for len in [0, 63, pages(4) - 1, pages(4), pages(7) + 65, pages(8), pages(12) + 1, pages(20) + 100] {
-            for is_page_wise in [false, true] {
-                let from: Vec<u8> = (0..len).map(|at| (at / 61 % 251) as u8 + 1).collect();
-                let (mut lines, mut out) = (vec![0; len + 2], vec![0; len + 2]);
-                // SAFETY: `len` bytes from 1 on are within `lines`, which nothing else uses.
-                unsafe { copy_in(from.as_ptr(), lines.as_mut_ptr().add(1), len, is_page_wise) };
-                // SAFETY: `len` bytes from 1 on are within `out`, which nothing else uses.
-                let into = unsafe { Buffer::from_raw_parts(out.as_mut_ptr().add(1), len) };
-                copy_out(&lines[1..=len], &into, is_page_wise);
-                let whole = [&[0], &from[..], &[0]].concat();
-                assert!(lines == whole && out == whole, "{len} bytes, page-wise {is_page_wise}");
+            for manner in [Manner::Plain, Manner::PageWise, Manner::Streaming] {
+                // From the beginning of a line, and from another place.
+                for at in [LINE_BYTES, 1] {
+                    let from: Vec<u8> = (0..len).map(|at| (at / 61 % 251) as u8 + 1).collect();
+                    let mut memory = vec![0; len + 3 * LINE_BYTES];
+                    let at = memory.as_ptr().align_offset(LINE_BYTES) + at;
+                    let mut out = vec![0; len + 2];
+                    // SAFETY: within `memory`, which nothing else uses.
+                    unsafe { copy_in(from.as_ptr(), memory.as_mut_ptr().add(at), len, manner) };
+                    assert!(memory[..at].iter().chain(&memory[at + len..]).all(|&byte| byte == 0));
+                    // SAFETY: `len` bytes from 1 on are within `out`, which nothing else uses.
+                    let into = unsafe { Buffer::from_raw_parts(out.as_mut_ptr().add(1), len) };
+                    copy_out(&memory[at..at + len], &into, manner == Manner::PageWise);
+                    let whole = [&[0], &from[..], &[0]].concat();
+                    assert!(memory[at..at + len] == from && out == whole, "{len} bytes, {manner:?}");
+                }
             }
         }
     }

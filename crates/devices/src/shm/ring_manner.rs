@@ -1,0 +1,130 @@
+//! Whether a writer copies long payloads through its caches or past them: whichever takes less of its time.
+//!
+//! Between cores of one cache the first is quicker, between others the second, by far
+//! ([`Processor`](crate::shm::processor::Processor)). Which of them a peer's core is no system says that runs
+//! in a virtual machine, and it changes where ranks are not bound. So now and then a few packets go each way
+//! and are timed, less often as long as nothing changes.
+
+use std::time::Duration;
+
+/// What a trial's packets are, the first one last: such that lengths that alternate meet both.
+const STREAMED: u32 = 0b1001_0110;
+const TRIAL_PACKETS: u32 = 8;
+const _: () = assert!(STREAMED.count_ones() * 2 == TRIAL_PACKETS);
+
+/// Packets between two trials.
+const INTERVAL_MIN: u32 = 16;
+const INTERVAL_MAX: u32 = 1024;
+
+/// A writer's trials.
+pub(super) struct Trials {
+    may_stream: bool,
+    streams: bool,
+    /// Packets until the next trial, and of this trial.
+    waiting: u32,
+    trying: u32,
+    interval: u32,
+    /// Least time of this trial through the caches and past them, in ns for 1024 lines.
+    least: [u64; 2],
+}
+
+impl Trials {
+    pub(super) fn new(may_stream: bool) -> Self {
+        Self {
+            may_stream,
+            streams: false,
+            waiting: 0,
+            trying: TRIAL_PACKETS,
+            interval: INTERVAL_MIN,
+            least: [u64::MAX; 2],
+        }
+    }
+
+    /// Whether packets go past the caches outside of trials.
+    #[inline]
+    pub(super) fn streams(&self) -> bool {
+        self.streams
+    }
+
+    /// Whether the next packet goes past the caches, and whether it is one of a trial, of which
+    /// [`learn`](Self::learn) is to hear.
+    #[inline]
+    pub(super) fn next(&mut self) -> (bool, bool) {
+        if !self.may_stream {
+            return (false, false);
+        }
+        if self.waiting > 0 {
+            self.waiting -= 1;
+            return (self.streams, false);
+        }
+        (STREAMED >> (self.trying - 1) & 1 != 0, true)
+    }
+
+    /// What a packet of so many lines took; `None`: it was not one of a trial.
+    #[inline]
+    pub(super) fn learn(&mut self, is_streamed: bool, lines_count: usize, time: Option<Duration>) {
+        if let Some(time) = time {
+            self.learn_trial(is_streamed, lines_count, time);
+        }
+    }
+
+    #[cold]
+    fn learn_trial(&mut self, is_streamed: bool, lines_count: usize, time: Duration) {
+        let each = (time.as_nanos() as u64).saturating_mul(1024) / lines_count.max(1) as u64;
+        let least = &mut self.least[usize::from(is_streamed)];
+        *least = each.min(*least);
+        self.trying -= 1;
+        if self.trying > 0 {
+            return;
+        }
+        let [held, other] = [self.streams, !self.streams].map(|way| self.least[usize::from(way)]);
+        // What is about as quick stays.
+        if other < held / 8 * 7 {
+            self.streams = !self.streams;
+            self.interval = INTERVAL_MIN;
+        } else {
+            self.interval = (2 * self.interval).min(INTERVAL_MAX);
+        }
+        (self.waiting, self.trying, self.least) = (self.interval, TRIAL_PACKETS, [u64::MAX; 2]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends so many packets, which take so many ns a line by either way; how many were streamed, and how
+    /// many were timed.
+    fn send(trials: &mut Trials, count: u32, nanos: [u64; 2]) -> (u32, u32) {
+        let (mut streamed_count, mut timed_count) = (0, 0);
+        for packet in 0..count {
+            let (is_streamed, is_trial) = trials.next();
+            streamed_count += u32::from(is_streamed);
+            timed_count += u32::from(is_trial);
+            let lines_count = [64, 1024][packet as usize % 2];
+            let time = Duration::from_nanos(nanos[usize::from(is_streamed)] * lines_count as u64);
+            trials.learn(is_streamed, lines_count, is_trial.then_some(time));
+        }
+        (streamed_count, timed_count)
+    }
+
+    #[test]
+    fn the_quicker_way_is_held_and_a_change_is_noticed() {
+        let mut trials = Trials::new(true);
+        assert_eq!(send(&mut trials, TRIAL_PACKETS, [40, 5]), (4, 8), "both are tried first");
+        assert!(trials.streams());
+        let (streamed_count, timed_count) = send(&mut trials, 10_000, [40, 5]);
+        assert!(streamed_count > 9_900 && timed_count < 200, "{streamed_count} {timed_count}");
+        // The peer has moved to a nearer core.
+        let (streamed_count, _) = send(&mut trials, 2 * INTERVAL_MAX, [2, 5]);
+        assert!(!trials.streams() && streamed_count < INTERVAL_MAX + 20, "{streamed_count}");
+        // About as quick.
+        send(&mut trials, 2 * INTERVAL_MAX, [10, 9]);
+        assert!(!trials.streams());
+    }
+
+    #[test]
+    fn nothing_is_timed_where_nothing_is_to_choose() {
+        assert_eq!(send(&mut Trials::new(false), 1000, [40, 5]), (0, 0));
+    }
+}
