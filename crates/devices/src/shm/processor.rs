@@ -14,21 +14,25 @@ pub(super) const SHORT_RUN: RangeInclusive<u64> = if cfg!(loom) { 1..=2 } else {
 /// 6.6, 9.7, 18.0, 34.3 µs in pieces of 16 KiB and 6.0, 9.1, 16.5, 31.1 in pieces of 32: both sides copy
 /// these page by page side by side ([`Manner`](super::sys::Manner)).
 const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 110 } else { 10 << 10 };
-const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 512] };
+const PIECE_LINES: [(usize, usize); AREAS_COUNT] =
+    if cfg!(loom) { [(1, 1), (2, 2)] } else { [(64, 64), (512, 512)] };
 
 /// What processors differ in. Measured against rings of which runs of up to 2 KiB take the first 64 KiB in
-/// turn (medians of interleaved runs of two ranks):
+/// turn, those of up to 32 KiB 128 KiB, and longer ones 512 KiB (medians of interleaved runs of two ranks):
 ///
-/// - An AMD EPYC (Zen 4), two cores of one cache. Lines that the other has read are written over at 14 GB/s
-///   while they are in the first caches, and at 9 after that. With first lines 1 and 4 KiB take 0.19 and 0.41
-///   µs, not 0.26 and 0.65, and windows of 1, 2 and 4 KiB go at 7.2, 8.7, 9.1 GB/s, not 5.8, 7.3, 7.8. To
-///   fetch all lines of the next 4 KiB at once keeps the packet's own stores waiting: 0.59 µs. Windows both
-///   ways lose a tenth to a fifth where nothing is read between the sends, else they win up to a tenth. Cores
-///   of different caches gain as much. Shorter runs than those go round all lines, and not 64 KiB: 256 B take
-///   0.133 µs, not 0.147.
+/// - An AMD EPYC (Zen 4). Lines that another core has read are written over slowly: between cores of one
+///   cache at 14 GB/s while they are in the first caches and at 9 after that, between others at 2. So runs up
+///   to 2 KiB go back to the first lines: 1 KiB takes 0.19 µs, not 0.26. Shorter ones than 512 B would not
+///   gain; they go round 128 KiB. Longer ones go round 2 MiB: when a line is used again it has left the
+///   cores' own caches (1 MiB each) for the one they share, from where both have it at 30 GB/s: 8 and 32 KiB
+///   take 0.5 and 1.6 µs, not 1.1 and 4.1. 1 MiB gains half of that. Between cores of different caches that
+///   does not help, but lines written past the caches are written at 35 GB/s, and read at 17: 8 and 32 KiB
+///   take 1.2 and 2.9 µs, not 4.3 and 15.5. To fetch all lines of the next 4 KiB at once keeps the packet's
+///   own stores waiting. Windows both ways of short packets lose a tenth to a fifth where nothing is read
+///   between the sends, else they win up to a tenth.
 /// - An Intel Xeon (model 207). Windows of 1 to 4 KiB lose a fifth to a quarter with first lines, and windows
 ///   both ways a fifth to a third where packets are read between the sends. 1 KiB to and fro would gain a
-///   sixth.
+///   sixth. More lines, and stores past the caches, were not measured there.
 #[derive(Clone, Copy)]
 pub(super) struct Processor {
     /// Short runs go back to the first lines as soon as the reader has released them.
@@ -36,9 +40,10 @@ pub(super) struct Processor {
     /// The longest run in near lines where there are bulk lines, and how many of these are used.
     pub(super) near_run_max: usize,
     pub(super) bulk_count_max: usize,
-    /// Shortest payload of packets that go in pieces, in bytes, and lines of a piece in either area.
+    /// Shortest payload of packets that go in pieces, in bytes, and lines of a piece in either area: half of
+    /// the packet, within these.
     pub(super) in_pieces_bytes_min: usize,
-    pub(super) piece_lines: [usize; AREAS_COUNT],
+    pub(super) piece_lines: [(usize, usize); AREAS_COUNT],
     /// Long payloads may go past the caches, if that is quicker (`ring_manner.rs`).
     pub(super) may_stream: bool,
     /// Lines of a next packet that are fetched at once; the others when there is time.
@@ -64,8 +69,8 @@ impl Processor {
         reuses_first: true,
         near_run_max: 32,
         bulk_count_max: usize::MAX,
-        in_pieces_bytes_min: if cfg!(loom) { IN_PIECES_BYTES_MIN } else { 8 << 10 },
-        piece_lines: if cfg!(loom) { PIECE_LINES } else { [64, 64] },
+        in_pieces_bytes_min: if cfg!(loom) { IN_PIECES_BYTES_MIN } else { 4 << 10 },
+        piece_lines: if cfg!(loom) { PIECE_LINES } else { [(32, 64); 2] },
         may_stream: true,
         prefetch_count: 32,
         reads_between: true,

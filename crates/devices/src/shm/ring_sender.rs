@@ -21,8 +21,10 @@ const PREFETCH_LINES_MAX: u64 = 512;
 
 /// Runs up to this (2 KiB) always go through the caches.
 const UNSTREAMED_LINES_MAX: usize = 32;
-/// Pieces of what does not (8 KiB).
-const STREAMED_PIECE_LINES: usize = 128;
+/// Lines of a piece of what does not (16 KiB; of 8 they take a tenth longer), and the shortest payload that
+/// goes in pieces then, in bytes.
+const STREAMED_PIECE_LINES: usize = 256;
+const STREAMED_IN_PIECES_BYTES_MIN: usize = (8 << 10) + 1;
 
 /// Bulk lines that get their memory at once: what the system maps at a fault.
 const BACKED_LINES: u64 = (sys::ZEROS_BYTES / LINE_BYTES) as u64;
@@ -256,8 +258,7 @@ impl Sender {
                     }
                 });
             };
-            let is_in_pieces = self.is_watched && payload_bytes >= self.processor.in_pieces_bytes_min;
-            if is_in_pieces && payload[1].is_empty() {
+            if payload_bytes >= self.in_pieces_bytes_min() && payload[1].is_empty() {
                 write_header();
                 self.write_in_pieces(header.len(), (area, start, flag), lines, payload[0]);
             } else {
@@ -314,10 +315,12 @@ impl Sender {
         let filled = &self.ring.counts.filled.lines[area];
         self.publish(self.ring.pair(self.next), header_bytes, payload.len() | IN_PIECES | flag);
         let (is_streamed, is_trial) = self.manner(lines);
+        let (min, max) = self.processor.piece_lines[area];
+        let through = (lines.len() / 2).clamp(min, max);
         let (count, manner) = match is_streamed {
             true => (STREAMED_PIECE_LINES, Manner::Streaming),
-            false if self.is_of_other_core => (self.processor.piece_lines[area], Manner::PageWise),
-            false => (self.processor.piece_lines[area], Manner::Plain),
+            false if self.is_of_other_core => (through, Manner::PageWise),
+            false => (through, Manner::Plain),
         };
         let began = is_trial.then(Instant::now);
         let mut end = start;
@@ -327,6 +330,15 @@ impl Sender {
             filled.store(end, Ordering::Release);
         }
         self.trials.learn(is_streamed, lines.len(), began.map(|began| began.elapsed()));
+    }
+
+    /// Shortest payload that goes in pieces, in bytes.
+    fn in_pieces_bytes_min(&self) -> usize {
+        match self.is_watched {
+            true if self.trials.streams() => STREAMED_IN_PIECES_BYTES_MIN,
+            true => self.processor.in_pieces_bytes_min,
+            false => usize::MAX,
+        }
     }
 
     /// The payload of a packet that is not in pieces.
