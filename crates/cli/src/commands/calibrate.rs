@@ -56,7 +56,10 @@ pub(crate) struct Args {
 /// A benchmark's name and source.
 type Source = (&'static str, &'static str);
 
-const HEADER: Source = ("bench.h", include_str!("../../../../bench/bench.h"));
+const HEADERS: [Source; 2] = [
+    ("bench.h", include_str!("../../../../bench/bench.h")),
+    ("past.h", include_str!("../../../../bench/past.h")),
+];
 const PINGPONG: Source = ("pingpong", include_str!("../../../../bench/pingpong.c"));
 const RATE: Source = ("rate", include_str!("../../../../bench/rate.c"));
 const BANDWIDTH: Source = ("bandwidth", include_str!("../../../../bench/bandwidth.c"));
@@ -214,7 +217,9 @@ impl Bench {
         // Not installed: the first of the search path, which may be another library's.
         let compiler = if beside.is_file() { beside } else { "mpicc".into() };
         let folder = tempfile::tempdir().context("cannot make a folder for the benchmarks")?;
-        write_file(folder.path(), HEADER.0, HEADER.1)?;
+        for (name, text) in HEADERS {
+            write_file(folder.path(), name, text)?;
+        }
         Ok(Bench { folder, compiler, launcher, budget_ms })
     }
 

@@ -1,0 +1,62 @@
+/* Copies into memory that another rank reads, through the caches or past them, as the library's shared memory
+ * does on AMD's processors: past them where the writer takes more than 2.5 times as long through them
+ * (`shm/ring_manner.rs`). */
+#include "bench.h"
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#define TRIES 64
+/* So much is written before it is tried: what the other rank has not read yet is written quickly. */
+#define BEFORE ((size_t)4 << 20)
+
+/* Bytes before the trials and messages of trials left, what these took by each way, seconds a byte; whether
+ * the message goes past the caches, and those after the trials. */
+struct past { size_t before; int tries, goes, is; double took[2][TRIES / 2]; };
+
+static inline int is_amd(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_is("amd");
+#else
+    return 0;
+#endif
+}
+
+static inline void past_begin(struct past *past)
+{
+    *past = (struct past){BEFORE, is_amd() ? TRIES : 0, 0, 0, {{0}}};
+}
+
+/* `to` begins a line, and `bytes` are whole lines. */
+static inline void past_copy_by(int is_past, char *to, const char *from, size_t bytes)
+{
+#if defined(__x86_64__)
+    if (is_past) {
+        for (size_t at = 0; at < bytes; at += sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(to + at), _mm_loadu_si128((const __m128i *)(from + at)));
+        _mm_sfence();
+        return;
+    }
+#endif
+    memcpy(to, from, bytes);
+}
+
+/* Before each message. */
+static inline void past_next(struct past *past)
+{
+    if (past->before == 0 && past->tries > 0 && --past->tries == 0)
+        past->is = bench_median(past->took[0], TRIES / 2) > 2.5 * bench_median(past->took[1], TRIES / 2);
+    past->goes = past->before == 0 && past->tries > 0 ? past->tries % 2 : past->is;
+}
+
+static inline void past_copy(struct past *past, char *to, const char *from, size_t bytes)
+{
+    double began = past->tries > 0 ? MPI_Wtime() : 0;
+    past_copy_by(past->goes, to, from, bytes);
+    if (past->tries > 0) past->took[past->goes][(past->tries - 1) / 2] = (MPI_Wtime() - began) / (double)bytes;
+    past->before -= bytes < past->before ? bytes : past->before;
+}
+
+/* So many turns of so many bytes end the trials. */
+static inline int past_turns(size_t bytes) { return (int)(BEFORE / bytes) + TRIES + 1; }
