@@ -32,13 +32,6 @@ pub(super) struct Announcements {
     eager_bytes_end: usize,
 }
 
-impl Announcements {
-    pub(super) fn clear(&mut self) {
-        self.held_back.clear();
-        (self.unanswered, self.unmatched) = (0, 0);
-    }
-}
-
 impl Links {
     /// Announces a message, as soon as that may be done.
     pub(crate) fn announce<D: Device>(&mut self, device: &mut D, index: LinkIndex, header: Header) {

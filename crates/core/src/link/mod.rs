@@ -336,7 +336,7 @@ impl Link {
         self.failed = Some(error);
         self.is_plain = false;
         self.pending.clear();
-        self.announcements.clear();
+        self.announcements = Announcements::default();
         if let Some(trunk) = &mut self.trunk {
             trunk.close();
         }

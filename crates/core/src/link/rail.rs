@@ -279,7 +279,6 @@ impl RailState {
     pub(super) fn close(&mut self) {
         self.take_out(Health::Down, |_, _| {});
         (self.operation_count, self.operation_bytes) = (0, 0);
-        self.arrived = Arrived::new();
     }
 
     /// The rail works again.

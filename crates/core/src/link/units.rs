@@ -256,14 +256,6 @@ impl Links {
             self.list(index);
         }
     }
-
-    /// A put or get on a link has ended: room, maybe, and something to acknowledge.
-    pub(crate) fn operation_ended(&mut self, index: LinkIndex) {
-        self.wake_waiting(index);
-        if self.get(index).settles_later() {
-            self.list(index);
-        }
-    }
 }
 
 /// Bytes of one put of a message that is sent put by put, while `backlog_bytes` of all transfers are still to

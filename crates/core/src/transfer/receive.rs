@@ -284,14 +284,8 @@ impl Transfers {
 }
 
 impl Fetch {
-    /// The rail that gets the message: the first that works when it begins, and no other. When that is taken
-    /// out, or none works, the message goes another way.
-    fn rail(&mut self, is_up: impl Fn(Rail) -> bool) -> Option<(Rail, RemoteKey)> {
-        let found = self.remote.iter().find(|(rail, _)| is_up(*rail))?;
-        if self.issued == 0 {
-            self.remote = Keys::default();
-            self.remote.push(found.0, found.1);
-        }
-        Some(found)
+    /// The rail that gets the next piece: the first that works. When none does, the message goes another way.
+    fn rail(&self, is_up: impl Fn(Rail) -> bool) -> Option<(Rail, RemoteKey)> {
+        self.remote.iter().find(|(rail, _)| is_up(*rail))
     }
 }
