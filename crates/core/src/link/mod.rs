@@ -210,9 +210,9 @@ impl Link {
         self.trunk.as_ref().map(|trunk| trunk.slow_rails()).unwrap_or_default()
     }
 
-    /// Whether a rail works, as far as is known.
+    /// Whether a rail reaches the peer and works, as far as is known.
     pub(crate) fn is_up(&self, rail: Rail) -> bool {
-        self.trunk.as_ref().is_none_or(|trunk| trunk.is_up(rail))
+        self.rails.contains(rail) && self.trunk.as_ref().is_none_or(|trunk| trunk.is_up(rail))
     }
 
     /// Credit is spent on an eager message.

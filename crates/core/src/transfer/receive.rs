@@ -137,7 +137,7 @@ impl Transfers {
         let Some(transfer) = self.transfers.get_mut(id) else { return Ok(()) };
         let (link, now, total) = (transfer.link, links.now(), transfer.total);
         let Work::Get(fetch) = &mut transfer.work else { return Ok(()) };
-        let most = device.rails().get(usize::from(rail.0)).map_or(1, |rail| rail.transfer_bytes_max.max(1));
+        let most = device.rails()[usize::from(rail.0)].transfer_bytes_max.max(1);
         let (offset, length) = (fetch.issued, (total - fetch.issued).min(most as u64));
         let (local, stage) = match transfer.data.as_memory() {
             Some(buffer) => (buffer.part(offset as usize, length as usize), None),
