@@ -164,4 +164,25 @@ mod tests {
         stream.on_acknowledged(0);
         assert!(stream.has_room());
     }
+
+    #[test]
+    fn as_many_packets_are_kept_as_a_peer_may_hold() {
+        let mut stream = Stream::default();
+        let mut count = 0;
+        while stream.has_room() {
+            stream.keep(count, &[], &NO_PAYLOAD);
+            count += 1;
+        }
+        assert_eq!(count as usize, STREAM_PACKETS_MAX);
+    }
+
+    #[test]
+    fn bytes_that_are_only_a_number_go_again_and_are_counted() {
+        let mut stream = Stream::default();
+        stream.keep(0, &[1; 10], &[Piece::Bytes(&[2; 3]), Piece::Virtual(1)]);
+        assert_eq!(stream.get(0).map(|kept| payload_len(&kept.payload())), Some(4));
+        assert_eq!(stream.kept_bytes, 14);
+        stream.on_acknowledged(0);
+        assert_eq!(stream.kept_bytes, 0);
+    }
 }

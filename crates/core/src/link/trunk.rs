@@ -596,7 +596,7 @@ mod tests {
     use super::*;
     use crate::device::RailCapabilities;
     use crate::ids::RequestId;
-    use crate::link::Run;
+    use crate::link::{Run, UnitsReceived};
     use crate::process::tests::net::Net;
 
     #[test]
@@ -648,6 +648,7 @@ mod tests {
         assert_eq!(trunk.flush(&mut net.nodes[0].1, Instant(2)), (true, true));
         assert_eq!(trunk.flush(&mut net.nodes[0].1, Instant(3)), (false, true), "once");
         assert!(trunk.settled.is_empty() && !trunk.is_quiet(), "it is not acknowledged");
+        assert_eq!(trunk.rails[0].view(1).outstanding_bytes, 0, "a report has no data");
     }
 
     #[test]
@@ -666,7 +667,11 @@ mod tests {
         assert_eq!(look(&mut trunk, first + SECOND_LOOK, Duration::ZERO), Health::Up);
         let second = first + SECOND_LOOK + silence;
         assert_eq!(look(&mut trunk, second, silence), Health::Up, "it was well since");
-        assert_eq!(look(&mut trunk, second + SECOND_LOOK, silence), Health::Silent);
+        let taken_out = second + SECOND_LOOK;
+        assert_eq!(look(&mut trunk, taken_out, silence), Health::Silent);
+        look(&mut trunk, taken_out + TrunkConfig::default().probe_interval, silence);
+        assert!(trunk.rails[0].is_waiting(), "it is asked");
+        assert_eq!(trunk.rails[0].view(1).outstanding_bytes, 0, "a question has no data");
     }
 
     #[test]
@@ -686,5 +691,84 @@ mod tests {
         };
         assert!(!trunk.on_packet(Rail(7), &header, 0, Instant(3)));
         assert_eq!(trunk.settled.len(), 1);
+    }
+
+    #[test]
+    fn a_lost_packet_is_no_work_while_no_rail_works() {
+        let (mut net, mut trunk, units) = trunk_and_placed();
+        let device = &mut net.nodes[0].1;
+        assert!(trunk.offer(device, Instant(1), 0, &[0; 16], NO_PAYLOAD));
+        trunk.tell_placed(Rail(0), units);
+        trunk.on_rail_down(Rail(0), Instant(2));
+        assert_eq!(trunk.flush(device, Instant(3)), (true, true));
+        assert_eq!(trunk.settled, [LinkEvent::Lost(units.transfer, units.run)]);
+        assert_eq!(trunk.flush(device, Instant(4)), (false, true), "it goes again when one works");
+        trunk.on_rail_up(Rail(0), Instant(5));
+        assert_eq!(trunk.flush(device, Instant(6)), (true, true));
+    }
+
+    #[test]
+    fn a_link_is_quiet_when_nothing_is_left_of_any_kind() {
+        let (_, mut trunk, units) = trunk_and_placed();
+        assert!(trunk.is_quiet());
+        trunk.backlog_bytes = 1;
+        assert!(!trunk.is_quiet(), "data is to be sent");
+        trunk.backlog_bytes = 0;
+        trunk.tell_placed(Rail(0), units);
+        assert!(!trunk.is_quiet(), "its receiver does not know of it");
+    }
+
+    #[test]
+    fn a_rail_that_was_full_is_looked_at_anew() {
+        let (_, mut trunk, _) = trunk_and_placed();
+        trunk.views();
+        trunk.rail_is_full(Rail(0));
+        assert!(trunk.some_full && !trunk.current_views()[0].up);
+        assert!(trunk.views()[0].up && !trunk.some_full);
+    }
+
+    #[test]
+    fn only_an_answer_takes_a_silent_rail_back() {
+        let (_, mut trunk, _) = trunk_and_placed();
+        trunk.take_out(Rail(0), Health::Silent);
+        trunk.failing_since = Some(Instant(5));
+        let ack = trunk.rails[0].arrived.ack(Instant(7));
+        let header = TrunkHeader { number: 1, ack_now: false, ack, body: Body::Probe };
+        assert!(!trunk.on_packet(Rail(0), &header, 0, Instant(8)));
+        assert_eq!((trunk.rails[0].health, trunk.failing_since), (Health::Silent, Some(Instant(5))));
+    }
+
+    #[test]
+    fn what_a_broken_rail_began_to_bring_may_come_by_another() {
+        let (_, mut trunk, units) = trunk_and_placed();
+        let Units { receiver, unit_bytes, .. } = units;
+        let carrying = crate::link::Carrying::Bytes(1_000);
+        let units = UnitsReceived { receiver, first: 3, unit_bytes, carrying, unit_bytes_min: 1 };
+        trunk.fronts.begin(Rail(0), &units);
+        assert!(!trunk.fronts.allow(Rail(1), &units));
+        trunk.on_rail_down(Rail(0), Instant(1));
+        assert!(trunk.fronts.allow(Rail(1), &units));
+    }
+
+    #[test]
+    fn a_rail_is_slow_below_half_of_what_the_best_one_carries() {
+        let (_, mut trunk, _) = trunk_and_placed();
+        trunk.rails.push(RailState::new(Rail(1), &RailCapabilities::default()));
+        let ms = |ms: u64| Instant(ms * 1_000_000_000);
+        for (bytes, is_slow) in [(500_000, false), (450_000, true)] {
+            for (state, bytes) in trunk.rails.iter_mut().zip([1_000_000, bytes]) {
+                *state = RailState::new(state.rail, &RailCapabilities::default());
+                state.rate.on_idle_end(ms(1));
+                state.rate.on_acknowledged(bytes, ms(0), ms(2));
+            }
+            let slow: Vec<Rail> = trunk.slow_rails().iter().map(|[slow, _]| slow.rail).collect();
+            assert_eq!(slow, if is_slow { &[Rail(1)][..] } else { &[] }, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_unit_has_a_byte_however_short_packets_are() {
+        assert_eq!([None, Some(1), Some(FRAGMENT_HEADER_BYTES)].map(unit_bytes), [1; 3]);
+        assert_eq!(unit_bytes(Some(FRAGMENT_HEADER_BYTES + 2)), 2);
     }
 }

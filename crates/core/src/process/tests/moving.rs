@@ -1,0 +1,206 @@
+//! Long messages: their ways, their order, and what is told of them.
+
+use super::net::{Net, memory};
+use super::trunk::{mbit, ms};
+use super::wire::{Line, Mood, Wire, tcp};
+use crate::Error;
+use crate::buffer::{Buffer, NO_PAYLOAD};
+use crate::device::{Device, Event, Gap, RailCapabilities, RemoteKey};
+use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId, Source, TagSelector};
+use crate::link::TrunkConfig;
+use crate::process::Config;
+use crate::request::{Posted, SendMode};
+use crate::time::Duration;
+use crate::wire::{Envelope, Header, Keys, Prefix};
+use alloc::vec;
+use alloc::vec::Vec;
+
+fn pending(posted: Posted) -> RequestId {
+    match posted {
+        Posted::Pending(id) => id,
+        Posted::Done(completion) => panic!("done at once: {completion:?}"),
+    }
+}
+
+fn send(net: &mut Net, buffer: Buffer) -> Posted {
+    let (process, port) = &mut net.nodes[0];
+    process.isend(port, CommId::WORLD, buffer, 1, 0, SendMode::Standard).unwrap()
+}
+
+fn receive(net: &mut Net, buffer: Buffer) -> Posted {
+    let (process, port) = &mut net.nodes[1];
+    process.irecv(port, CommId::WORLD, buffer, Source::Rank(0), TagSelector::Any).unwrap()
+}
+
+#[test]
+fn a_short_message_without_credit_is_got() {
+    let mut net = Net::new(2, 1, RailCapabilities { get: true, ..RailCapabilities::default() });
+    let mut eager_count = 0;
+    while matches!(send(&mut net, Buffer::leaked(1_000)), Posted::Done(_)) {
+        eager_count += 1;
+    }
+    for _ in 0..=eager_count {
+        let _ = receive(&mut net, Buffer::leaked(1_000));
+        net.settle();
+    }
+    assert_eq!(net.shared.borrow().gets_count, 1);
+}
+
+#[test]
+fn a_device_that_names_no_longest_access_moves_bytes() {
+    for (put, get) in [(true, false), (false, true)] {
+        let rail = RailCapabilities { put, get, transfer_bytes_max: 0, ..RailCapabilities::default() };
+        let mut net = Net::new(2, 1, rail);
+        let (data, kept) = memory((0..5_000u32).map(|byte| byte as u8).collect());
+        let (room, bytes) = memory(vec![0; 5_000]);
+        let (sent, received) = (pending(send(&mut net, data)), pending(receive(&mut net, room)));
+        net.settle();
+        assert!(net.nodes[0].0.is_complete(sent) && net.nodes[1].0.is_complete(received));
+        assert_eq!(bytes, kept, "put {put}, get {get}");
+    }
+}
+
+#[test]
+fn nothing_is_got_by_a_rail_that_does_not_reach_its_sender() {
+    let mut net = Net::new(2, 1, RailCapabilities { get: true, ..RailCapabilities::default() });
+    let received = pending(receive(&mut net, Buffer::leaked(5_000)));
+    let envelope = Envelope { context: ContextId::WORLD, source: 0, tag: 0 };
+    let mut keys = Keys::default();
+    assert!(keys.push(Rail(7), RemoteKey { words: [0, 77] }));
+    let sender = RequestId { index: 0, generation: 0 };
+    let rts = Header::Rts { envelope, sender, length: 5_000, keys, offers_packets: false };
+    let rts = rts.emit(Prefix { credits: 0, sequence: 0 });
+    net.nodes[0].1.send(Rail(0), ProcessId(1), rts.as_slice(), NO_PAYLOAD).unwrap();
+    let sent_count = |net: &Net| net.nodes[1].0.packet_counts()[0];
+    while net.progress(1, u32::MAX) {}
+    assert!(!net.nodes[1].0.is_complete(received));
+    assert_eq!(sent_count(&net), 1, "it asks for packets");
+}
+
+#[test]
+fn messages_that_wait_for_room_go_in_their_order() {
+    let (lines, _) = mbit(&[1000]);
+    let mut wire = Wire::new(lines, 1);
+    // Each takes 34 ms.
+    let buffer = Buffer::virtual_of(4 << 20);
+    let sent = [0, 1, 2].map(|tag| {
+        let _ = wire.receive(1, buffer, tag);
+        pending(wire.send(0, buffer, tag))
+    });
+    for (done, at) in [(1, 50), (2, 85), (3, 120)] {
+        wire.run_until(ms(at));
+        let complete = sent.map(|id| wire.nodes[0].0.is_complete(id));
+        assert_eq!(complete, [0, 1, 2].map(|place| place < done), "after {at} ms");
+    }
+}
+
+#[test]
+fn each_message_moves_with_its_own_gap() {
+    let mut wire = Wire::new(vec![Line::mbit(1000)], 1);
+    let buffer = Buffer::virtual_of(100_000);
+    let gap = |milli_packets| Gap { milli_packets };
+    for tag in [1, 2] {
+        let (process, port) = &mut wire.nodes[0];
+        let standard = SendMode::Standard;
+        let own = gap(tag as u32);
+        pending(process.isend_paced(port, CommId::WORLD, buffer, 1, tag, standard, own).unwrap());
+    }
+    let announced = core::mem::take(&mut wire.shared.borrow_mut().gaps);
+    assert_eq!(announced, [(Rail(0), gap(1)), (Rail(0), gap(2))]);
+    [1, 2].map(|tag| pending(wire.receive(1, buffer, tag)));
+    wire.run_until(ms(100));
+    assert_eq!(wire.shared.borrow().gaps, announced);
+}
+
+#[test]
+fn memory_that_a_lost_peer_could_write_is_not_kept_for_others() {
+    let rail = RailCapabilities { put: true, may_break: false, ..tcp() };
+    let config = Config { registrations_count_max: 8, ..Config::default() };
+    let mut wire = Wire::with(vec![Line::mbit(1000)], rail, config, 1);
+    let [data, room] = [0, 1].map(|_| memory(vec![0; 300_000]).0);
+    let (_, received) = (wire.send(0, data, 1), pending(wire.receive(1, room, 1)));
+    while wire.registered_count() == 0 {
+        assert!(wire.step(ms(100)), "it never registers");
+    }
+    let (process, port) = &mut wire.nodes[1];
+    process.handle_event(port, Event::PeerGone(ProcessId(0)));
+    while process.progress(port) {}
+    let error = process.take(received).unwrap().expect("its peer is lost").error;
+    assert_eq!(error, Some(Error::ProcessAborted(ProcessId(0))));
+    assert_eq!(wire.registered_count(), 0);
+}
+
+/// A process with a long message for another one, which has asked for it, and nothing has arrived.
+fn asked(lines: Vec<Line>, bytes: usize) -> (Wire, RequestId, RequestId) {
+    let mut wire = Wire::new(lines, 1);
+    let buffer = Buffer::virtual_of(bytes);
+    let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 1)));
+    while !wire.nodes[0].0.messages.transfers.are_moving_data() {
+        assert!(wire.step(ms(100)), "it is never asked");
+    }
+    wire.run_until(wire.now() + Duration::from_us(5));
+    (wire, sent, received)
+}
+
+fn set_mood(wire: &mut Wire, rail: usize, mood: Mood) {
+    let line = wire.shared.borrow().lines[rail];
+    wire.set_line(rail, Line { mood, ..line });
+}
+
+#[test]
+fn a_process_with_lost_data_is_not_quiet_until_it_goes_again() {
+    let (mut wire, sent, received) = asked(mbit(&[1000]).0, 100_000);
+    set_mood(&mut wire, 0, Mood::Cut);
+    wire.run_until(wire.now() + Duration::from_ms(2));
+    let process = &wire.nodes[0].0;
+    assert!(!process.is_complete(sent) && !process.is_quiet());
+    set_mood(&mut wire, 0, Mood::Works);
+    wire.run_until(wire.now() + Duration::from_ms(50));
+    assert!(wire.nodes[0].0.is_quiet() && wire.take(1, received).is_some());
+}
+
+#[test]
+fn data_goes_on_when_a_rail_is_back_and_at_no_later_time() {
+    let (mut wire, _, received) = asked(mbit(&[1000]).0, 4 << 20);
+    wire.run_until(wire.now() + Duration::from_ms(5));
+    set_mood(&mut wire, 0, Mood::Cut);
+    wire.run_until(wire.now() + Duration::from_ms(10));
+    set_mood(&mut wire, 0, Mood::Works);
+    wire.run_until(wire.now() + Duration::from_ms(100));
+    assert!(wire.take(1, received).is_some(), "it takes 34 ms");
+}
+
+#[test]
+fn data_of_a_silent_rail_goes_by_another_when_it_is_found_silent() {
+    // All of it is sooner there by the first.
+    let (mut wire, _, received) = asked(mbit(&[10_000, 100]).0, 1 << 20);
+    set_mood(&mut wire, 0, Mood::Silent);
+    wire.run_until(wire.now() + TrunkConfig::default().silence + Duration::from_ms(500));
+    assert!(wire.take(1, received).is_some(), "it takes 84 ms");
+}
+
+#[test]
+fn what_a_full_device_has_taken_is_not_left_in_it() {
+    for packets in 5..10 {
+        let rail = RailCapabilities { packet_bytes_max: 8 << 10, ..tcp() };
+        let line = Line { buffer_bytes: (packets << 13) + (4 << 10), ..Line::mbit(1000) };
+        let mut wire = Wire::with(vec![line], rail, Config::default(), 1);
+        let buffer = Buffer::virtual_of(1 << 20);
+        let (_, received) = (wire.send(0, buffer, 1), pending(wire.receive(1, buffer, 1)));
+        wire.run_until(ms(50));
+        assert!(wire.take(1, received).is_some(), "{packets}");
+    }
+}
+
+#[test]
+fn a_device_learns_when_the_last_piece_is_given() {
+    for seed in 0..20 {
+        let rail = RailCapabilities { put: true, transfer_bytes_max: 1_000, ..RailCapabilities::default() };
+        let mut net = Net::new(2, seed, rail);
+        let buffer = Buffer::leaked(8_000);
+        let (sent, _) = (pending(send(&mut net, buffer)), pending(receive(&mut net, buffer)));
+        net.settle();
+        assert!(net.nodes[0].0.is_complete(sent));
+        assert!(!net.nodes[0].1.is_unflushed, "seed {seed}");
+    }
+}
