@@ -1,16 +1,19 @@
 //! Long messages: their ways, their order, and what is told of them.
 
-use super::net::{Net, memory};
+use super::net::{Net, Port, memory};
 use super::trunk::{mbit, ms};
 use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
-use crate::buffer::{Buffer, NO_PAYLOAD};
-use crate::device::{Device, Event, Gap, RailCapabilities, RemoteKey};
-use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId, Source, TagSelector};
+use crate::buffer::{Buffer, NO_PAYLOAD, Payload, Piece};
+use crate::device::{
+    Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey,
+};
+use crate::ids::{CommId, ContextId, ProcessId, Rail, RailSet, RequestId, Source, TagSelector};
 use crate::link::TrunkConfig;
-use crate::process::Config;
+use crate::process::{Config, Process};
 use crate::request::{Posted, SendMode};
 use crate::time::Duration;
+use crate::wire::trunk::{Ack, Body, Seen, TrunkHeader, parse};
 use crate::wire::{Envelope, Header, Keys, Prefix};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -203,4 +206,132 @@ fn a_device_learns_when_the_last_piece_is_given() {
         assert!(net.nodes[0].0.is_complete(sent));
         assert!(!net.nodes[0].1.is_unflushed, "seed {seed}");
     }
+}
+
+/// Process 1 receives a synchronous message that waits, and its sender is told without another call.
+fn tells_its_sender(receive: impl FnOnce(&mut Process, &mut Port)) {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    let (process, port) = &mut net.nodes[0];
+    let sent = process.isend(port, CommId::WORLD, Buffer::leaked(5), 1, 0, SendMode::Synchronous);
+    let sent = pending(sent.unwrap());
+    net.progress(1, u32::MAX);
+    let (process, port) = &mut net.nodes[1];
+    let status = process.iprobe(CommId::WORLD, ANY.0, ANY.1).unwrap().expect("it is there");
+    assert_eq!((status.bytes, status.cancelled), (5, false));
+    receive(process, port);
+    while net.progress(0, u32::MAX) {}
+    assert!(net.nodes[0].0.is_complete(sent));
+}
+
+const ANY: (Source, TagSelector) = (Source::Any, TagSelector::Any);
+
+#[test]
+fn a_receive_that_is_over_at_once_tells_its_sender() {
+    tells_its_sender(|process, port| {
+        assert_eq!(process.receive_direct(port, CommId::WORLD, Buffer::leaked(5), ANY.0, ANY.1), Ok(true));
+    });
+    tells_its_sender(|process, port| {
+        let found = process.improbe(CommId::WORLD, ANY.0, ANY.1).unwrap().and_then(|found| found.0);
+        let received = process.imrecv(port, found.expect("it is there"), Buffer::leaked(5));
+        assert!(matches!(received, Ok(Posted::Done(_))));
+    });
+}
+
+#[test]
+fn a_message_in_two_pieces_is_cut_in_its_second() {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    let (room, bytes) = memory(vec![0; 5]);
+    let received = pending(receive(&mut net, room));
+    let process = &mut net.nodes[1].0;
+    let envelope = Envelope { context: ContextId::WORLD, source: 0, tag: 0 };
+    let payload = [Piece::Bytes(&[1, 2, 3]), Piece::Bytes(&[4, 5, 6, 7])];
+    assert!(process.messages.deliver(&envelope, payload));
+    let error = Error::Truncate { message_bytes: 7, buffer_bytes: 5 };
+    assert_eq!(process.take(received).unwrap().unwrap().error, Some(error));
+    assert_eq!(bytes, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_message_of_no_bytes_but_a_length_is_kept_with_it() {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    let (process, port) = &mut net.nodes[0];
+    let data = Buffer::virtual_of(50);
+    pending(process.isend(port, CommId::WORLD, data, 1, 0, SendMode::Synchronous).unwrap());
+    net.settle();
+    let Posted::Done(completion) = receive(&mut net, Buffer::virtual_of(100)) else { panic!("it is there") };
+    assert_eq!((completion.status.bytes, completion.error), (50, None));
+}
+
+/// A device of two rails with the front of a packet.
+struct Fronts {
+    rails: [RailCapabilities; 2],
+    header: Vec<u8>,
+    fetches: Fetched,
+    fetched_count: u32,
+    sent: Vec<u8>,
+}
+
+impl Device for Fronts {
+    fn rails(&self) -> &[RailCapabilities] {
+        &self.rails
+    }
+    fn rails_to(&self, _: ProcessId) -> RailSet {
+        RailSet(0b11)
+    }
+    fn send(&mut self, _: Rail, _: ProcessId, header: &[u8], _: Payload<'_>) -> Result<(), Full> {
+        self.sent = header.to_vec();
+        Ok(())
+    }
+    fn poll(&mut self) -> Option<Event> {
+        None
+    }
+    fn packet(&self, _: &Incoming) -> Packet<'_> {
+        Packet { header: &self.header, payload: Piece::EMPTY }
+    }
+    fn release(&mut self, _: Incoming) {}
+    fn fetch(&mut self, _: &Incoming, _: Buffer) -> Fetched {
+        self.fetched_count += 1;
+        self.fetches
+    }
+    fn arm(&mut self) -> Armed {
+        Armed::Armed
+    }
+}
+
+#[test]
+fn units_being_fetched_by_one_rail_are_not_by_another() {
+    let mut device =
+        Fronts { rails: [tcp(); 2], header: vec![], fetches: Fetched::Part, fetched_count: 0, sent: vec![] };
+    let mut process = Process::new(ProcessId(0), 2, Config::default());
+    let into = Buffer::leaked(300_000);
+    pending(process.irecv(&mut device, CommId::WORLD, into, Source::Rank(1), TagSelector::Any).unwrap());
+    let packet = |number, body, inner: &[u8]| {
+        let ack = Ack { largest: 0, seen: Seen::Run(1), delay: Duration::ZERO };
+        let mut bytes = TrunkHeader { number, ack_now: false, ack, body }.emit();
+        bytes.put(inner);
+        bytes.as_slice().to_vec()
+    };
+    let incoming = |rail| Incoming { rail: Rail(rail), from: ProcessId(1), slot: 0 };
+    let envelope = Envelope { context: ContextId::WORLD, source: 1, tag: 0 };
+    let (sender, keys) = (RequestId { index: 0, generation: 0 }, Keys::default());
+    let rts = Header::Rts { envelope, sender, length: 300_000, keys, offers_packets: false };
+    let rts = rts.emit(Prefix { credits: 0, sequence: 0 });
+    device.header = packet(1, Body::Stream, rts.as_slice());
+    process.handle_event(&mut device, Event::Packet(incoming(0)));
+    process.poll_transmit(&mut device);
+    let (_, len) = parse(&device.sent).expect("it asks");
+    let Ok((_, Header::Cts { receiver, .. }, _)) = crate::wire::parse(&device.sent[len..]) else {
+        panic!("{:?}", device.sent)
+    };
+    let mut front = |rail, first, fetches| {
+        let body = Body::Fragment { receiver, first, unit_bytes: 1_000 };
+        (device.header, device.fetches) = (packet(2, body, &[]), fetches);
+        process.handle_event(&mut device, Event::Front(incoming(rail), 1_000));
+        device.fetched_count
+    };
+    assert_eq!(front(0, 0, Fetched::Part), 1);
+    assert_eq!(front(1, 0, Fetched::Part), 1, "the other rail is at it");
+    assert_eq!(front(1, 1, Fetched::Part), 2, "a unit of its own");
+    assert_eq!(front(0, 0, Fetched::Whole), 3, "the rest");
+    assert_eq!(front(0, 1, Fetched::Part), 3);
 }
