@@ -4,10 +4,13 @@ use super::net::{Net, Port, memory};
 use super::trunk::{mbit, ms};
 use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
+use crate::bsend::BufferOwner;
 use crate::buffer::{Buffer, NO_PAYLOAD, Payload, Piece};
+use crate::comm::Communicator;
 use crate::device::{
     Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey,
 };
+use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Rail, RailSet, RequestId, Source, TagSelector};
 use crate::link::TrunkConfig;
 use crate::process::{Config, Process};
@@ -197,7 +200,8 @@ fn what_a_full_device_has_taken_is_not_left_in_it() {
 
 #[test]
 fn a_device_learns_when_the_last_piece_is_given() {
-    for seed in 0..20 {
+    // At some seeds all puts are done at once.
+    for seed in 0..2_000 {
         let rail = RailCapabilities { put: true, transfer_bytes_max: 1_000, ..RailCapabilities::default() };
         let mut net = Net::new(2, seed, rail);
         let buffer = Buffer::leaked(8_000);
@@ -334,4 +338,42 @@ fn units_being_fetched_by_one_rail_are_not_by_another() {
     assert_eq!(front(1, 1, Fetched::Part), 2, "a unit of its own");
     assert_eq!(front(0, 0, Fetched::Whole), 3, "the rest");
     assert_eq!(front(0, 1, Fetched::Part), 3);
+}
+
+#[test]
+fn the_receiver_of_a_put_is_told_of_it_at_once() {
+    let rail = RailCapabilities { put: true, ..tcp() };
+    let mut wire = Wire::with(mbit(&[1000]).0, rail, Config::default(), 1);
+    let buffer = Buffer::virtual_of(64 << 10);
+    for round in 1..10 {
+        // Links are looked after at other moments of it each time.
+        wire.run_until(ms(10 * round) + Duration::from_us(110 * round));
+        let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 1)));
+        wire.run_until(wire.now() + Duration::from_us(900));
+        assert!(wire.take(0, sent).is_some(), "it takes 0.5 ms and some round trips: {round}");
+        assert!(wire.take(1, received).is_some(), "{round}");
+    }
+}
+
+#[test]
+fn a_communicator_that_is_freed_leaves_its_session() {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    let (process, port) = &mut net.nodes[0];
+    let mut add = |number| {
+        let made = Communicator::new(ContextId::new(ProcessId(0), number), Group::world(2), 0);
+        let comm = process.add_comm(made);
+        let mut send = |process: &mut Process| {
+            process.isend(port, comm, Buffer::leaked(8), 1, 0, SendMode::Buffered).map(drop)
+        };
+        if number == 9 {
+            process.attach_buffer(BufferOwner::Session(3), Buffer::leaked(1_000)).unwrap();
+            process.set_comm_session(comm, 3);
+            assert_eq!(send(process), Ok(()));
+            process.free_comm(comm).unwrap();
+        } else {
+            assert!(matches!(send(process), Err(Error::BufferExhausted { .. })));
+        }
+        comm
+    };
+    assert_eq!(add(9), add(10), "its number is used again");
 }

@@ -399,3 +399,33 @@ fn a_long_result_with_gaps_comes_in_several_parts() {
     let found: Vec<u8> = into.to_vec().unwrap().chunks(9).flat_map(|entry| entry[..8].to_vec()).collect();
     assert!(found == numbers);
 }
+
+#[test]
+fn an_error_of_a_request_is_not_the_flushs_too() {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    for me in 0..2 {
+        let process = &mut net.nodes[me].0;
+        let group = Group::world(2);
+        let comm = process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
+        assert_eq!(process.windows().add(comm, Memory::Dynamic(Vec::new())), Ok(WINDOW));
+    }
+    let (process, port) = &mut net.nodes[0];
+    let place = Place { displacement: 0, layout: Layout::bytes(4_000), count: 1 };
+    let Ok(Posted::Pending(got)) =
+        process.windows().get(port, (WINDOW, 1, place), Buffer::leaked(4_000), true)
+    else {
+        panic!("nothing has come");
+    };
+    net.settle();
+    let error = net.nodes[0].0.take(got).unwrap().expect("it is over").error;
+    assert_eq!(error, Some(Error::WindowRange));
+    let (process, port) = &mut net.nodes[0];
+    match process.windows().flush(port, WINDOW, Some(1), false) {
+        Ok(Posted::Done(completion)) => assert_eq!(completion.error, None),
+        Ok(Posted::Pending(flush)) => {
+            net.settle();
+            assert_eq!(net.nodes[0].0.take(flush).unwrap().expect("it is over").error, None);
+        }
+        error => panic!("{error:?}"),
+    }
+}
