@@ -177,7 +177,7 @@ fn data_goes_on_when_a_rail_is_back_and_at_no_later_time() {
 }
 
 #[test]
-fn data_of_a_silent_rail_goes_by_another_when_it_is_found_silent() {
+fn data_of_a_silent_rail_goes_by_another_when_that_is_found() {
     // All of it is sooner there by the first.
     let (mut wire, _, received) = asked(mbit(&[10_000, 100]).0, 1 << 20);
     set_mood(&mut wire, 0, Mood::Silent);

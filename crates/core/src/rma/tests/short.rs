@@ -354,7 +354,7 @@ fn a_row_may_have_exactly_as_many_bytes_as_a_row_has() {
 }
 
 #[test]
-fn messages_that_wait_for_their_turn_are_bounded_by_count_and_bytes() {
+fn messages_that_wait_for_their_turn_are_bounded() {
     let mut line = Line::default();
     assert!(line.has_room(1 << 30), "the first may be of any length");
     line.push(Some(Scratch::new(100)), 100);
