@@ -113,7 +113,9 @@ fn each_message_moves_with_its_own_gap() {
     }
     let announced = core::mem::take(&mut wire.shared.borrow_mut().gaps);
     assert_eq!(announced, [(Rail(0), gap(1)), (Rail(0), gap(2))]);
-    [1, 2].map(|tag| pending(wire.receive(1, buffer, tag)));
+    for tag in [1, 2] {
+        pending(wire.receive(1, buffer, tag));
+    }
     wire.run_until(ms(100));
     assert_eq!(wire.shared.borrow().gaps, announced);
 }
