@@ -249,4 +249,21 @@ mod tests {
         assert!(buffers.is_drained(BufferOwner::Process));
         assert!(matches!(buffers.detach(BufferOwner::Process), Some(Attachment::Automatic)));
     }
+
+    #[test]
+    fn a_full_buffer_says_that_nothing_is_free() {
+        let mut buffers = attached(BufferOwner::Process, Buffer::virtual_of(100 + BSEND_OVERHEAD_BYTES));
+        buffers.reserve(COMM, 100 + BSEND_OVERHEAD_BYTES).unwrap();
+        let exhausted = Error::BufferExhausted { needed_bytes: 1 + BSEND_OVERHEAD_BYTES, free_bytes: 0 };
+        assert_eq!(buffers.reserve(COMM, 1).err(), Some(exhausted));
+    }
+
+    #[test]
+    fn a_communicator_that_is_gone_leaves_no_session_behind() {
+        let mut buffers = attached(BufferOwner::Session(3), Buffer::virtual_of(1_000));
+        buffers.set_session(COMM, 3);
+        assert!(buffers.reserve(COMM, 1).is_ok());
+        buffers.forget_comm(COMM);
+        assert!(buffers.reserve(COMM, 1).is_err(), "the next one of its number is another");
+    }
 }

@@ -215,4 +215,11 @@ mod tests {
             assert_eq!([Source::from(buffer).is_empty(), Sink::from(buffer).is_empty()], [len == 0; 2]);
         }
     }
+
+    #[test]
+    fn both_pieces_of_a_payload_are_written() {
+        let into = Buffer::leaked(5);
+        Data::from(into).write_payload(1, [Piece::Bytes(&[1, 2]), Piece::Bytes(&[3])]);
+        assert_eq!(into.to_vec().unwrap(), [0, 1, 2, 3, 0]);
+    }
 }

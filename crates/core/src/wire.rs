@@ -540,4 +540,13 @@ mod tests {
         assert_eq!(Header::Eager(envelope).emit(prefix).as_slice(), eager_header(prefix, &envelope));
         assert_eq!(EAGER_HEADER_BYTES, 24);
     }
+
+    #[test]
+    fn a_key_that_is_taken_out_leaves_the_others() {
+        let mut keys = Keys::default();
+        let key = |word| RemoteKey { words: [word, 0] };
+        (0..3).for_each(|rail| assert!(keys.push(Rail(rail), key(rail.into()))));
+        keys.remove(Rail(1));
+        assert_eq!([0, 1, 2].map(|rail| keys.get(Rail(rail))), [Some(key(0)), None, Some(key(2))]);
+    }
 }

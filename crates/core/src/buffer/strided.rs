@@ -420,4 +420,24 @@ mod tests {
         let list = List { origin: 0, displacements: &[0, -1], len: 8 };
         Buffer::leaked(16).unpack_list(&list, &Packed::from(&[0; 16][..]), 0);
     }
+
+    #[test]
+    fn blocks_that_begin_before_their_memory_do_not_fit() {
+        assert!(!fits(-1, 8, 4, 2, 100) && !fits(7, -8, 4, 2, 100) && fits(8, -8, 4, 2, 100));
+    }
+
+    #[test]
+    fn a_block_of_a_list_lies_inside_of_both_memories() {
+        for (at, len, is_inside) in
+            [(6, 4, true), (7, 4, false), (9, 1, true), (0, 11, false), (-1, 1, false)]
+        {
+            for is_packed in [false, true] {
+                let block = Block { at: if is_packed { 0 } else { at }, start: 0, len };
+                let packed = if is_packed { at as usize } else { 0 };
+                let rooms = if is_packed { (100, 10) } else { (10, 100) };
+                let visit = || for_each_block(0, &[block], packed, rooms, |_, _, _| {});
+                assert_eq!(std::panic::catch_unwind(visit).is_ok(), is_inside, "{at} {len} {is_packed}");
+            }
+        }
+    }
 }

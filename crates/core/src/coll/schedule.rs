@@ -433,4 +433,20 @@ mod tests {
         assert_eq!(waiting(&schedule, 2), [(3, false), (4, true), (5, false)]);
         assert!([1, 3, 4, 5].into_iter().all(|step| waiting(&schedule, step).is_empty()));
     }
+
+    #[test]
+    fn memory_of_a_schedule_is_used_again_where_it_is_enough() {
+        let mut pool = Pool::default();
+        for _ in 0..2 {
+            let schedule = used(&mut pool, 112);
+            assert_eq!(schedule.scratch.len(), 2, "as many bytes as before");
+            pool.recycle(schedule);
+        }
+        let mut builder = Builder::new(&mut pool, false);
+        let (short, long) = (builder.scratch(112), builder.scratch(1_600));
+        assert_ne!(short.as_ptr(), long.as_ptr());
+        pool.recycle(builder.finish());
+        let mut builder = Builder::new(&mut pool, false);
+        assert_eq!(builder.scratch(1_600).as_ptr(), long.as_ptr());
+    }
 }

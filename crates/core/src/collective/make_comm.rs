@@ -4,14 +4,15 @@
 
 use super::Collectives;
 use crate::buffer::Scratch;
-use crate::coll;
 use crate::coll::running::{How, Making, Naming, Running, Span, Then};
+use crate::coll::{self, StepId};
 use crate::comm::Communicator;
 use crate::device::Device;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Tag};
-use crate::request::{Completion, Posted};
+use crate::request::{Completion, Posted, Woken};
+use crate::survive;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -236,6 +237,12 @@ impl Collectives<'_> {
         };
         self.messages.gaps.settle_early(into, made.as_ref().map(Communicator::context));
         self.comms.fill(into, made);
+        let survives = self.messages.survives();
+        if !self.comms.untold.is_empty() || survives && !self.messages.lost.is_empty() {
+            // The next round looks at it: nothing else may wake one.
+            let completion = Completion::EMPTY;
+            self.messages.woken.push_back(Woken { parent: survive::PARENT, step: StepId(0), completion });
+        }
         result
     }
 }

@@ -405,4 +405,31 @@ mod tests {
         let lost = Greeting { result: LOST, ..well(1 << 30) };
         assert_eq!(told(&lost), Some(Error::ProcessAborted(ProcessId(1 << 30))));
     }
+
+    #[test]
+    fn members_numbers_are_read_whole() {
+        let members = [0x0102_0304, 0x7fff_0000].map(ProcessId);
+        assert_eq!(members_of(&bytes_of(members.into_iter())), members);
+    }
+
+    #[test]
+    fn neither_leader_believes_the_other_of_an_absurd_group() {
+        for rank in 0..2 {
+            let group = Group::world(2);
+            let span = Span { group, rank, context: ContextId::WORLD, tag: 0, naming: Naming::Process };
+            let (local, pair) = (span.clone(), Some(span));
+            let mut meeting =
+                Meeting { local, leader: 0, pair, stage: Stage::Greeting, found: Found::default() };
+            let absurd = Greeting { result: WELL, number: 0, context: 5, is_first: false };
+            let mut memory = Scratch::new(2 * GREETING_BYTES);
+            let heard = memory.buffer(2 * GREETING_BYTES).part(GREETING_BYTES, GREETING_BYTES);
+            heard.with_mut(|bytes| bytes.copy_from_slice(&absurd.to_bytes())).expect("memory");
+            meeting.hear_greeting(&mut memory);
+            let peer = ProcessId(1 - rank);
+            assert!(
+                matches!(meeting.found.failure, Some(Error::PeerMisbehaved { peer: of, .. }) if of == peer),
+                "{rank}"
+            );
+        }
+    }
 }

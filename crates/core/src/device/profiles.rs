@@ -205,4 +205,22 @@ mod tests {
         assert_eq!((rail.packet_bytes_max, rail.eager_bytes_max), (16_384 + HEADER_BYTES_MAX, 16 << 10));
         assert_eq!(rail.transfer_bytes_max, 1 << 30);
     }
+
+    #[test]
+    fn a_rail_of_which_nothing_is_said_takes_short_packets_only() {
+        let rail = RailCapabilities::default();
+        let bytes = [rail.long_packet_bytes_max, rail.inline_bytes, rail.transfer_bytes_min];
+        assert_eq!((bytes, rail.queue_bytes, rail.eager_learnt_bytes), ([0; 3], 0, [0; 2]));
+        assert_eq!(rail.transfer_bytes_max, 1 << 20);
+    }
+
+    #[test]
+    fn no_length_is_learnt_where_the_limits_are_one() {
+        let learnt = |most| {
+            let eager_learnt_bytes = [3_000, most];
+            RailCapabilities { get: true, eager_learnt_bytes, ..RailCapabilities::default() }
+                .eager_learnt_payload_bytes()
+        };
+        assert_eq!([3_000, 3_001].map(learnt), [[0; 2], [3_000, 3_001]]);
+    }
 }

@@ -243,4 +243,30 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_structure_takes_its_bytes_and_nests_so_deep() {
+        let nested = |levels: usize| {
+            let mut bytes = 0_u64.to_le_bytes().to_vec();
+            for _ in 0..levels {
+                bytes.push(4);
+                put(&mut bytes, 1);
+                put(&mut bytes, 0);
+            }
+            bytes.push(0);
+            put(&mut bytes, 5);
+            Layout::parse(&bytes).map(|layout| layout.size())
+        };
+        assert_eq!(nested(DEPTH_MAX as usize), Ok(5));
+        assert_eq!(nested(DEPTH_MAX as usize + 1), Err(MALFORMED));
+        let mut bytes = 0_u64.to_le_bytes().to_vec();
+        bytes.push(4);
+        put(&mut bytes, 3);
+        for part in 0..3 {
+            put(&mut bytes, 16 * part);
+            bytes.push(0);
+            put(&mut bytes, 8);
+        }
+        assert_eq!(Layout::parse(&bytes).map(|layout| layout.size()), Ok(24));
+    }
 }

@@ -32,13 +32,6 @@ pub(super) struct Announcements {
     eager_bytes_end: usize,
 }
 
-impl Announcements {
-    pub(super) fn clear(&mut self) {
-        self.held_back.clear();
-        (self.unanswered, self.unmatched) = (0, 0);
-    }
-}
-
 impl Links {
     /// Announces a message, as soon as that may be done.
     pub(crate) fn announce<D: Device>(&mut self, device: &mut D, index: LinkIndex, header: Header) {
@@ -190,5 +183,20 @@ mod tests {
         assert!(!process.send_at_once(port, CommId::WORLD, Buffer::EMPTY, 1, 0));
         let sent = process.isend(port, CommId::WORLD, Buffer::EMPTY, 1, 0, SendMode::Standard);
         assert_eq!(sent, Err(lost));
+    }
+
+    #[test]
+    fn announcements_that_are_cancelled_do_not_add_up() {
+        let (mut net, _) = begun(0);
+        for number in 0..=ANNOUNCEMENTS_MAX {
+            let request = begin(&mut net);
+            net.settle();
+            let (process, port) = &mut net.nodes[0];
+            process.cancel(port, request).unwrap();
+            net.settle();
+            let ended = net.nodes[0].0.take(request).unwrap().expect("nobody receives it");
+            assert!(ended.status.cancelled, "{number}");
+            assert_eq!(net.nodes[1].0.poll_event(), None, "{number}");
+        }
     }
 }

@@ -210,7 +210,6 @@ impl Links {
         } else {
             trunk.on_rail_down(rail, now);
         }
-        self.tell_settled(index);
         self.wake_waiting(index);
         self.list(index);
     }

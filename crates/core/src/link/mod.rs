@@ -210,9 +210,9 @@ impl Link {
         self.trunk.as_ref().map(|trunk| trunk.slow_rails()).unwrap_or_default()
     }
 
-    /// Whether a rail works, as far as is known.
+    /// Whether a rail reaches the peer and works, as far as is known.
     pub(crate) fn is_up(&self, rail: Rail) -> bool {
-        self.trunk.as_ref().is_none_or(|trunk| trunk.is_up(rail))
+        self.rails.contains(rail) && self.trunk.as_ref().is_none_or(|trunk| trunk.is_up(rail))
     }
 
     /// Credit is spent on an eager message.
@@ -336,7 +336,7 @@ impl Link {
         self.failed = Some(error);
         self.is_plain = false;
         self.pending.clear();
-        self.announcements.clear();
+        self.announcements = Announcements::default();
         if let Some(trunk) = &mut self.trunk {
             trunk.close();
         }
@@ -688,95 +688,4 @@ impl Links {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_eager_without_rails() {
-        assert_eq!(eager_bytes_max([].iter(), None), 0);
-        assert_eq!(eager_bytes_max([].iter(), Some(100)), 0);
-    }
-
-    #[test]
-    fn eager_message_is_at_most_half_of_the_unacknowledged_bytes() {
-        let long = RailCapabilities { packet_bytes_max: 1 << 30, ..RailCapabilities::default() };
-        assert_eq!(eager_bytes_max([long; 1].iter(), Some(1 << 29)), 1 << 29, "it needs no acknowledgement");
-        assert_eq!(eager_bytes_max([long; 2].iter(), Some(1 << 29)), stream::STREAM_BYTES_MAX / 2);
-        assert_eq!(eager_bytes_max([long; 2].iter(), Some(1000)), 1000);
-        // A long packet may be an eager message, over one rail that may break as over one that may not.
-        let both = |packet_bytes_max, long_packet_bytes_max, may_break| {
-            let default = RailCapabilities { eager_bytes_max: 9_000, ..RailCapabilities::default() };
-            let rail = RailCapabilities { packet_bytes_max, long_packet_bytes_max, may_break, ..default };
-            eager_bytes_max([rail].iter(), None)
-        };
-        assert_eq!(
-            [both(8_000, 0, true), both(8_000, 20_000, true)],
-            [8_000 - 32 - TRUNK_PREFIX_BYTES, 9_000]
-        );
-        assert_eq!([both(8_000, 0, false), both(8_000, 20_000, false)], [8_000 - 32, 9_000]);
-    }
-
-    #[test]
-    fn credit_that_a_full_device_refused_is_returned_later() {
-        use crate::buffer::Buffer;
-        use crate::ids::{CommId, Source, TagSelector};
-        use crate::process::tests::net::Net;
-        use crate::request::{Posted, SendMode};
-
-        let mut net = Net::new(2, 1, RailCapabilities::default());
-        let owed = |net: &mut Net| {
-            let links = &net.nodes[1].0.messages().links;
-            links.index_of(ProcessId(0)).map_or(0, |index| links.get(index).owed)
-        };
-        let mut sent_count = 0;
-        while owed(&mut net) < CREDIT_RETURN_CELLS {
-            let (process, port) = &mut net.nodes[1];
-            let (source, tag) = (Source::Rank(0), TagSelector::Any);
-            assert!(process.irecv(port, CommId::WORLD, Buffer::leaked(1_000), source, tag).is_ok());
-            let (process, port) = &mut net.nodes[0];
-            let sent = process.isend(port, CommId::WORLD, Buffer::leaked(1_000), 1, 0, SendMode::Standard);
-            assert!(matches!(sent, Ok(Posted::Done(_))), "it has credit");
-            sent_count += 1;
-            assert!(sent_count < 10_000, "none is owed");
-            net.shared.borrow_mut().full_one_in = 1;
-            net.progress(1, u32::MAX);
-            net.shared.borrow_mut().full_one_in = 0;
-        }
-        assert!(net.progress(1, 0), "it takes the credit now");
-        assert_eq!(owed(&mut net), 0);
-        assert!(!net.progress(1, 0), "once");
-        net.progress(0, u32::MAX);
-        let links = &net.nodes[0].0.messages().links;
-        let link = links.get(links.index_of(ProcessId(1)).expect("they have talked"));
-        assert_eq!(link.credits, CREDIT_CELLS);
-    }
-
-    #[test]
-    fn a_link_fails_for_good_once() {
-        let mut links = Links::new(ProcessId(0), TrunkConfig::default(), None);
-        let net = crate::process::tests::net::Net::of_short_packets(2, 0);
-        let index = links.to(&net.nodes[0].1, ProcessId(1));
-        let aborted = Error::ProcessAborted(ProcessId(1));
-        assert!(links.fail(index, Error::Unreachable(ProcessId(1))), "it may turn out to be gone");
-        assert!(links.fail(index, aborted));
-        assert!(!links.fail(index, aborted));
-        assert_eq!(links.get(index).failed, Some(aborted));
-        assert!(links.have_failed());
-    }
-
-    #[test]
-    fn links_of_near_and_far_processes_are_found_and_no_others() {
-        let first = 1 << 20;
-        let mut links = Links::new(ProcessId(first), TrunkConfig::default(), None);
-        let peers = [first, first + 64, first + NEAR_MAX as u32, first - 1, 0, (1 << 31) - 1];
-        for (index, peer) in peers.into_iter().enumerate() {
-            assert_eq!(links.index_of(ProcessId(peer)), None);
-            links.note_index(ProcessId(peer), index as LinkIndex);
-        }
-        for (index, peer) in peers.into_iter().enumerate() {
-            assert_eq!(links.index_of(ProcessId(peer)), Some(index as LinkIndex));
-        }
-        assert_eq!(links.index_of(ProcessId(first + 1)), None);
-        assert_eq!(links.index_of(ProcessId(first - 2)), None);
-    }
-}
+mod tests;

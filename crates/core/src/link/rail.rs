@@ -279,7 +279,6 @@ impl RailState {
     pub(super) fn close(&mut self) {
         self.take_out(Health::Down, |_, _| {});
         (self.operation_count, self.operation_bytes) = (0, 0);
-        self.arrived = Arrived::new();
     }
 
     /// The rail works again.
@@ -534,5 +533,62 @@ mod tests {
         assert_eq!((rail.sent[0].number, rail.next_number()), (3, 4));
         send(&mut rail, 1);
         assert!(rail.carries_data());
+    }
+
+    #[test]
+    fn a_busy_rail_is_measured_whenever_its_packets_are_sent() {
+        let mut rail = rail(true);
+        let half_ms = |count: u64| Instant(count * 500_000_000);
+        (0..2).for_each(|number| rail.on_sent(Carried::Stream(number), 100_000, half_ms(0)));
+        // One arrives each millisecond, and another is sent in the middle.
+        for number in 1..20 {
+            let ack = Ack { largest: number, seen: Seen::Run(number), delay: Duration::ZERO };
+            rail.on_ack(&ack, half_ms(2 * u64::from(number)), |_, _| {});
+            rail.on_sent(Carried::Stream(number + 1), 100_000, half_ms(2 * u64::from(number) + 1));
+        }
+        assert_eq!(rail.rate.bytes_per_s(), 100_000_000);
+    }
+
+    #[test]
+    fn an_acknowledgement_without_news_says_nothing_of_the_rate() {
+        let mut rail = rail(true);
+        rail.on_sent(Carried::Stream(0), 100_000, Instant(7));
+        for (largest, ms) in [(0, 1), (1, 2)] {
+            let ack = Ack { largest, seen: Seen::Run(largest), delay: Duration::ZERO };
+            rail.on_ack(&ack, Instant(ms * 1_000_000_000), |_, _| {});
+        }
+        assert!(!rail.is_waiting() && !rail.rate.is_measured(), "the first after a pause brings its latency");
+    }
+
+    #[test]
+    fn a_slow_rail_has_room_for_two_pieces_a_doubted_one_for_one() {
+        let mut rail = rail(true);
+        let piece = 100_000 + FRAGMENT_HEADER_BYTES as u64;
+        rail.rate.on_idle_end(Instant(1));
+        rail.rate.on_acknowledged(20_000, Instant::ZERO, Instant(20_000_000_001));
+        assert_eq!((rail.rate.bytes_per_s(), rail.view(100_000).window_bytes), (1_000_000, 2 * piece));
+        rail.rate.on_others_busy(Duration::from_ms(1_000));
+        assert_eq!((rail.rate.is_doubted(), rail.view(100_000).window_bytes), (true, piece));
+    }
+
+    #[test]
+    fn puts_that_end_together_are_measured_together() {
+        let mut rail = rail(true);
+        let at = |us: u64| Instant(us * 1_000_000);
+        (0..2).for_each(|_| rail.begin_operation(1 << 20, at(0)));
+        (0..2).for_each(|count| rail.end_operation(1 << 20, at(0), true, at(1_000 + count)));
+        let bytes_per_s = rail.rate.bytes_per_s();
+        assert!((2_050_000_000..2_097_152_000).contains(&bytes_per_s), "{bytes_per_s}");
+    }
+
+    #[test]
+    fn a_get_makes_no_put_look_quicker() {
+        let mut rail = rail(true);
+        let ms = |ms: u64| Instant(ms * 1_000_000_000);
+        rail.begin_operation(1 << 20, ms(0));
+        rail.begin_operation(0, ms(0));
+        rail.end_operation(0, ms(0), true, ms(5));
+        rail.end_operation(1 << 20, ms(0), true, ms(10));
+        assert_eq!(rail.rate.bytes_per_s(), (1 << 20) * 100);
     }
 }

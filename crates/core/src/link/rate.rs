@@ -396,4 +396,30 @@ mod tests {
         assert_eq!((meter.busy, meter.busy_bytes), (MEMORY, 204_000_000 * 40 / 402));
         assert_eq!(meter.bytes_per_s(), meter.busy_bytes * 25);
     }
+
+    #[test]
+    fn a_rail_with_operations_always_under_way_is_measured() {
+        let ms = |ms: u64| Instant(ms * 1_000_000_000);
+        let mut meter = RateMeter::new(7_000, 10);
+        meter.on_idle_end(ms(1));
+        (2..12).for_each(|at| meter.on_operation_end(1 << 20, ms(at - 1), false, ms(at)));
+        assert_eq!(meter.bytes_per_s(), (1 << 20) * 1_000);
+    }
+
+    #[test]
+    fn a_rail_that_is_as_was_said_is_not_doubted() {
+        let mut meter = RateMeter::new(7_000, 10);
+        meter.on_others_busy(Duration(2 * DOUBTED_AFTER.0));
+        assert!(!meter.is_doubted());
+    }
+
+    #[test]
+    fn the_slowest_rail_has_a_rate_that_can_rise() {
+        let mut meter = RateMeter::new(7_000, 10);
+        meter.on_idle_end(Instant(1));
+        meter.on_acknowledged(RUN_BYTES, Instant::ZERO, Instant(1) + Duration::from_s(2_000));
+        assert_eq!(meter.bytes_per_s(), 1);
+        meter.on_others_busy(DOUBTED_AFTER);
+        assert_eq!(meter.bytes_per_s(), 2);
+    }
 }

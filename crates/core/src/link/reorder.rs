@@ -140,4 +140,13 @@ mod tests {
             assert_eq!(reorder.take(next + 1).map(|held| held.len()), Some(8 + HELD_BYTES_MAX / 2));
         }
     }
+
+    #[test]
+    fn exactly_as_much_as_may_be_under_way_is_held() {
+        for (more, is_held) in [(0, true), (1, false)] {
+            let payload = crate::buffer::Piece::Virtual(HELD_BYTES_MAX - 8 + more);
+            let packet = Packet { header: &[1; 8], payload };
+            assert_eq!(Reorder::default().take_or_hold(1, 0, &packet).is_ok(), is_held);
+        }
+    }
 }

@@ -19,8 +19,6 @@ pub(super) struct Kept {
     /// Payload that is only a number.
     pub(super) virtual_bytes: usize,
     acknowledged: bool,
-    /// Whether it waits to be sent again.
-    waits: bool,
 }
 
 impl Kept {
@@ -66,7 +64,7 @@ impl Stream {
         }
         self.kept_bytes += header.len() + payload_len(payload);
         let header_bytes = header.len();
-        self.kept.push_back(Kept { bytes, header_bytes, virtual_bytes, acknowledged: false, waits: false });
+        self.kept.push_back(Kept { bytes, header_bytes, virtual_bytes, acknowledged: false });
     }
 
     fn kept_mut(&mut self, sequence: u32) -> Option<&mut Kept> {
@@ -97,13 +95,9 @@ impl Stream {
         }
     }
 
-    /// The packet is lost.
+    /// The packet is lost. It is under way once at a time: what waits to be sent again is not lost again.
     pub(super) fn on_lost(&mut self, sequence: u32) {
-        if let Some(kept) = self.kept_mut(sequence)
-            && !kept.acknowledged
-            && !kept.waits
-        {
-            kept.waits = true;
+        if self.get(sequence).is_some_and(|kept| !kept.acknowledged) {
             self.again.push_back(sequence);
         }
     }
@@ -120,11 +114,7 @@ impl Stream {
     }
 
     pub(super) fn again_sent(&mut self) {
-        if let Some(sequence) = self.again.pop_front()
-            && let Some(kept) = self.kept_mut(sequence)
-        {
-            kept.waits = false;
-        }
+        self.again.pop_front();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -138,12 +128,12 @@ mod tests {
     use crate::buffer::NO_PAYLOAD;
 
     #[test]
-    fn lost_packets_go_again_until_acknowledged_and_only_once_each() {
+    fn lost_packets_go_again_until_acknowledged() {
         let mut stream = Stream::default();
         for (step, sequence) in [u32::MAX - 1, u32::MAX, 0, 1].into_iter().enumerate() {
             stream.keep(sequence, &[step as u8], &NO_PAYLOAD);
         }
-        for lost in [u32::MAX, 0, 0] {
+        for lost in [u32::MAX, 0] {
             stream.on_lost(lost);
         }
         assert_eq!(stream.next_again(), Some(u32::MAX));
@@ -173,5 +163,26 @@ mod tests {
         assert_eq!(count, 8);
         stream.on_acknowledged(0);
         assert!(stream.has_room());
+    }
+
+    #[test]
+    fn as_many_packets_are_kept_as_a_peer_may_hold() {
+        let mut stream = Stream::default();
+        let mut count = 0;
+        while stream.has_room() {
+            stream.keep(count, &[], &NO_PAYLOAD);
+            count += 1;
+        }
+        assert_eq!(count as usize, STREAM_PACKETS_MAX);
+    }
+
+    #[test]
+    fn bytes_that_are_only_a_number_go_again_and_are_counted() {
+        let mut stream = Stream::default();
+        stream.keep(0, &[1; 10], &[Piece::Bytes(&[2; 3]), Piece::Virtual(1)]);
+        assert_eq!(stream.get(0).map(|kept| payload_len(&kept.payload())), Some(4));
+        assert_eq!(stream.kept_bytes, 14);
+        stream.on_acknowledged(0);
+        assert_eq!(stream.kept_bytes, 0);
     }
 }

@@ -476,4 +476,16 @@ mod tests {
             assert!(explain(policy, &[idle, idle], 1, &["eth0"]).contains(percent), "{policy:?}");
         }
     }
+
+    #[test]
+    fn the_end_of_the_data_is_the_last_piece_of_any_rail() {
+        let views = [view(0, 1_000)];
+        assert!(is_last(&views, Rail(0), 1_000, 0) && !is_last(&views, Rail(0), 1_000, 1));
+    }
+
+    #[test]
+    fn rails_that_state_no_bandwidth_have_equal_shares() {
+        let views = [0, 1].map(|rail| View { said_bytes_per_s: 0, ..view(rail, 1_000) });
+        assert_eq!(shares(Policy::Weighted, &views, 10), [(Rail(0), 5), (Rail(1), 5)]);
+    }
 }

@@ -256,14 +256,6 @@ impl Links {
             self.list(index);
         }
     }
-
-    /// A put or get on a link has ended: room, maybe, and something to acknowledge.
-    pub(crate) fn operation_ended(&mut self, index: LinkIndex) {
-        self.wake_waiting(index);
-        if self.get(index).settles_later() {
-            self.list(index);
-        }
-    }
 }
 
 /// Bytes of one put of a message that is sent put by put, while `backlog_bytes` of all transfers are still to
@@ -360,5 +352,12 @@ mod tests {
     #[test]
     fn units_are_whole_lines_where_a_packet_holds_one() {
         assert_eq!([0, 24, 25, 87, 88, 151, 152].map(whole_lines), [1, 1, 1, 63, 64, 64, 128]);
+    }
+
+    #[test]
+    fn the_last_byte_of_a_fixed_share_goes_by_its_rail() {
+        let fixed = [Part { rail: Rail(0), rest: Run { first: 0, count: 1 } }];
+        let rest = Rest { fixed: &fixed, total_bytes: 9_000, unit_bytes: 1, are_put: false };
+        assert_eq!(pick(&rest, &[view(0, 500, 1_500), view(1, 0, 1_500)], 1), Some(Rail(0)));
     }
 }

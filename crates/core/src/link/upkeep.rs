@@ -116,7 +116,6 @@ impl Links {
                 self.events.push_back(LinkEvent::Unreachable(index));
                 continue;
             }
-            self.tell_settled(index);
             self.wake_waiting(index);
             self.list(index);
         }

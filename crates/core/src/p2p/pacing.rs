@@ -105,6 +105,18 @@ mod tests {
     }
 
     #[test]
+    fn of_gaps_for_a_communicator_being_made_the_last_counts() {
+        let gap = |milli_packets| Gap { milli_packets };
+        let (mut gaps, comm, context) = (Gaps::new(GapRule::default()), CommId(3), ContextId(10));
+        gaps.set_early(comm, gap(7));
+        gaps.set_early(comm, gap(9));
+        gaps.settle_early(comm, Some(context));
+        assert_eq!(gaps.get(context), Some(gap(9)));
+        gaps.settle_early(comm, Some(ContextId(12)));
+        assert_eq!(gaps.get(ContextId(12)), None, "it is another of this number");
+    }
+
+    #[test]
     fn gaps_are_read_and_written_in_packet_times() {
         for (text, milli_packets) in [("0", 0), ("0.5", 500), ("2", 2000), ("0.25", 250), ("1.005", 1005)] {
             let gap: Gap = text.parse().unwrap();

@@ -148,12 +148,8 @@ impl Windows<'_> {
     ) -> Result<(), Error> {
         let Some((mut scratch, len)) = self.rma.get_mut(window)?.take_gathered(rank) else { return Ok(()) };
         let (to, data) = ((window, rank, ACTIVE_TAG), scratch.buffer(len).into());
-        let sent = self.send_data(device, to, data, What::Post, (Some((scratch, len)), None));
-        if let Err(error) = sent {
-            // Its users have gone on: the next flush says it.
-            self.rma.get_mut(window)?.peer(rank)?.failure.get_or_insert(error);
-        }
-        sent
+        // Its users have gone on. Should it fail, so does the flush that they need.
+        self.send_data(device, to, data, What::Post, (Some((scratch, len)), None))
     }
 
     /// Sends an active message from where it lies, if it lies in two pieces and can go at once.

@@ -325,4 +325,15 @@ mod tests {
         assert_eq!([0, 8192, 8193, 16384, 16385].map(class_of), [0, 0, 0, 0, 1]);
         assert_eq!([65_536, 65_537, usize::MAX].map(class_of), [2, 3, 3]);
     }
+
+    #[test]
+    fn one_late_word_of_three_says_nothing_of_the_receiver() {
+        for (late_count, got) in [(1, true), (2, false)] {
+            let times = [[9_000; TIMES_COUNT], [600; TIMES_COUNT]];
+            let trial = Trial { count: TRIAL_COUNT, since: None, times, late_count };
+            let mut class = Class { trial: Some(trial), ..Class::default() };
+            class.compare();
+            assert_eq!(class.held == 1, got, "{late_count}");
+        }
+    }
 }

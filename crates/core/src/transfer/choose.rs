@@ -454,7 +454,7 @@ mod tests {
             learnt: None,
             got: None,
         };
-        assert_eq!(answer(&announced).way, Way::Get);
+        assert_eq!((answer(&announced).way, answer(&announced).offers_packets), (Way::Get, false));
         let either = Announced { offers_packets: true, ..announced };
         let learnt = |learnt| answer(&Announced { learnt, ..either });
         assert_eq!((learnt(None).way, learnt(None).reason), (Way::Stream, Reason::BothCopy));
@@ -500,6 +500,16 @@ mod tests {
         assert!(explain(&rails, 8999).contains("packets of at most 8192 B (of 99000 B where"));
         let two = [RailCapabilities::default(); 2];
         assert!(explain(&two, 1 << 20).contains("\n  data: 1048576 B over 2 rails"));
+    }
+
+    #[test]
+    fn packets_are_offered_by_one_rail_and_where_nothing_is_learnt() {
+        let rail = RailCapabilities { get: true, transfer_bytes_min: 1 << 30, ..RailCapabilities::default() };
+        let offers = |rails: &[RailCapabilities], learnt| {
+            choose(&Question { learnt, ..ask(rails, 100_000) }).offers_packets
+        };
+        assert!(offers(&[rail], None));
+        assert!(!offers(&[rail; 2], None) && !offers(&[rail], Some(Learnt::Held(Way::Get))));
     }
 
     #[test]

@@ -243,7 +243,8 @@ impl Transfers {
                 worked |= self.pieces_left == 0;
             }
         }
-        (worked, self.pieces_left == 0 && !self.active.is_empty())
+        // Who has used up the pieces is on the list still.
+        (worked, self.pieces_left == 0)
     }
 
     /// `true`: nothing more to issue for now.

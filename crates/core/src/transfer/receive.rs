@@ -137,7 +137,7 @@ impl Transfers {
         let Some(transfer) = self.transfers.get_mut(id) else { return Ok(()) };
         let (link, now, total) = (transfer.link, links.now(), transfer.total);
         let Work::Get(fetch) = &mut transfer.work else { return Ok(()) };
-        let most = device.rails().get(usize::from(rail.0)).map_or(1, |rail| rail.transfer_bytes_max.max(1));
+        let most = device.rails()[usize::from(rail.0)].transfer_bytes_max.max(1);
         let (offset, length) = (fetch.issued, (total - fetch.issued).min(most as u64));
         let (local, stage) = match transfer.data.as_memory() {
             Some(buffer) => (buffer.part(offset as usize, length as usize), None),
@@ -284,14 +284,8 @@ impl Transfers {
 }
 
 impl Fetch {
-    /// The rail that gets the message: the first that works when it begins, and no other. When that is taken
-    /// out, or none works, the message goes another way.
-    fn rail(&mut self, is_up: impl Fn(Rail) -> bool) -> Option<(Rail, RemoteKey)> {
-        let found = self.remote.iter().find(|(rail, _)| is_up(*rail))?;
-        if self.issued == 0 {
-            self.remote = Keys::default();
-            self.remote.push(found.0, found.1);
-        }
-        Some(found)
+    /// The rail that gets the next piece: the first that works. When none does, the message goes another way.
+    fn rail(&self, is_up: impl Fn(Rail) -> bool) -> Option<(Rail, RemoteKey)> {
+        self.remote.iter().find(|(rail, _)| is_up(*rail))
     }
 }

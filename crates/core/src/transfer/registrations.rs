@@ -233,4 +233,12 @@ mod tests {
         assert_eq!(cache.made(RAIL, &Buffer::virtual_of(10), key(1)), None);
         assert!(cache.release(RAIL, key(1)));
     }
+
+    #[test]
+    fn a_single_registration_may_be_kept() {
+        let (mut cache, memory) = (Registrations::new(1), Buffer::leaked(10));
+        assert_eq!(cache.made(RAIL, &memory, key(1)), None);
+        assert!(!cache.release(RAIL, key(1)));
+        assert_eq!(cache.find(RAIL, &memory), Some(key(1)));
+    }
 }

@@ -289,7 +289,7 @@ impl Transfers {
         } else {
             self.on_settled(device, links, operation.transfer, units.run);
         }
-        links.operation_ended(index);
+        links.wake_waiting(index);
     }
 
     /// The receiver has units.

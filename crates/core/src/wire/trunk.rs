@@ -271,4 +271,10 @@ mod tests {
             let _ = parse(&bytes);
         }
     }
+
+    #[test]
+    fn a_run_names_as_many_packets_as_it_says() {
+        let ack = Ack { largest: 42, seen: Seen::Run(40), delay: Duration::ZERO };
+        assert_eq!([2, 3, 42, 43].map(|number| ack.covers(number)), [false, true, true, false]);
+    }
 }

@@ -409,4 +409,9 @@ mod tests {
         }
         assert_eq!(table().lines().count(), committed.lines().count());
     }
+
+    #[test]
+    fn a_rate_of_nothing_takes_long_and_does_no_harm() {
+        assert_eq!(at_rate_ps(5, 0), at_rate_ps(5, 1));
+    }
 }

@@ -383,3 +383,52 @@ fn failed_collective_takes_back_unreceived_messages() {
     assert_eq!(process.counts().requests, 0);
     assert_eq!(net.nodes[0].1.registered_count(), 0);
 }
+
+#[test]
+fn long_keys_of_a_split_are_compared_whole() {
+    let mut net = Net::of_short_packets(2, 0);
+    let mut made = CommId::WORLD;
+    net.everywhere(&mut Random::new(1), |at, process, port| {
+        let (comm, posted) =
+            process.collectives().icomm_split(port, CommId::WORLD, Some(1), [1 << 16, 0][at]).unwrap();
+        made = comm;
+        posted
+    });
+    let ranks = [0, 1].map(|at| net.nodes[at].0.comm(made).unwrap().rank());
+    assert_eq!(ranks, [1, 0]);
+}
+
+#[test]
+fn a_group_has_members_of_the_communicator_only() {
+    let mut net = Net::of_short_packets(2, 0);
+    let (process, port) = &mut net.nodes[0];
+    let made = process.collectives().icomm_create_group(port, CommId::SELF, &Group::world(2), 0);
+    assert_eq!(made, Err(Error::Group));
+}
+
+#[test]
+fn two_makings_by_one_name_do_not_mix() {
+    for seed in 0..6 {
+        let mut net = Net::of_short_packets(3, seed);
+        let (name, group) = (b"name", Group::world(2));
+        let other = Group::from_members([ProcessId(2)].into()).unwrap();
+        let mut pending = vec![];
+        for (at, is_inter) in [(0, false), (0, true), (1, true), (1, false), (2, true)] {
+            let (process, port) = &mut net.nodes[at];
+            let (own, remote) = if at == 2 { (&other, &group) } else { (&group, &other) };
+            let remote = (at != 1).then_some((remote, 0));
+            let made = match is_inter {
+                false => process.collectives().icomm_of_group(port, &group, name).map(Option::unwrap),
+                true => process.collectives().icomm_inter_of_groups(port, (own, 0), remote, name),
+            };
+            let (comm, posted) = made.unwrap();
+            pending.push((at, comm, id_of(posted)));
+        }
+        net.settle();
+        for (at, comm, id) in pending {
+            let process = &mut net.nodes[at].0;
+            assert!(id.is_none_or(|id| process.take(id).unwrap() == Some(Completion::EMPTY)), "seed {seed}");
+            assert!(process.comm(comm).is_ok(), "seed {seed}");
+        }
+    }
+}

@@ -265,3 +265,25 @@ fn a_fragment_outside_of_its_message_is_refused() {
         assert_eq!(what, "data outside the message");
     }
 }
+
+#[test]
+fn a_byte_that_is_only_a_number_waits_for_its_turn() {
+    let mut device = Stranger::new(RailCapabilities { may_break: true, ..RailCapabilities::default() }, 1);
+    let mut process = Process::new(ProcessId(0), 2, Config::default());
+    for (number, sequence) in [(1, 1), (2, 0)] {
+        let envelope = Envelope { tag: sequence as i32, ..ENVELOPE };
+        let inner = Header::Eager(envelope).emit(Prefix { credits: 0, sequence });
+        let ack = Ack { largest: 0, seen: Seen::Run(1), delay: Duration::ZERO };
+        let mut bytes = TrunkHeader { number, ack_now: false, ack, body: Body::Stream }.emit();
+        bytes.put(inner.as_slice());
+        device.header = bytes.as_slice().to_vec();
+        let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
+        process.handle_event(&mut device, Event::Packet(incoming));
+    }
+    for tag in 0..2 {
+        let (into, from) = (Buffer::virtual_of(8), Source::Rank(1));
+        let received = process.irecv(&mut device, CommId::WORLD, into, from, TagSelector::Tag(tag));
+        let Ok(Posted::Done(completion)) = received else { panic!("{received:?}") };
+        assert_eq!(completion.status.bytes, 1);
+    }
+}

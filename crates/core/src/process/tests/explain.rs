@@ -3,8 +3,10 @@
 use super::net::{Net, memory};
 use crate::buffer::Buffer;
 use crate::coll;
+use crate::comm::Communicator;
 use crate::device::RailCapabilities;
-use crate::explain::{Label, Need, PostedReceive, UnexpectedMessage};
+use crate::explain::{LIST_MAX, Label, Need, PostedReceive, UnexpectedMessage};
+use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
 use crate::request::{Posted, SendMode};
 use alloc::vec;
@@ -101,4 +103,19 @@ fn what_is_over_needs_nothing_and_a_direct_receive_is_told() {
     let _ = process.isend(port, CommId::WORLD, buffer(4), 0, 1, SendMode::Standard).unwrap();
     net.settle();
     assert_eq!(net.nodes[0].0.need_of_direct(), Some(Need::Nothing));
+}
+
+#[test]
+fn an_explanation_has_some_communicators_and_other_needs() {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    let (process, port) = &mut net.nodes[0];
+    for number in 0..2 * LIST_MAX as u32 {
+        process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9 + number), Group::world(2), 0));
+    }
+    assert_eq!(process.explain().comms.len(), 2 * LIST_MAX);
+    let agreed = process.survivors().iagree(CommId::WORLD, 1, buffer(4)).map(pending).unwrap();
+    assert_eq!(process.need(agreed), Need::Other("its next step".into()));
+    net.shared.borrow_mut().full_one_in = 1;
+    let sent = process.isend(port, CommId::WORLD, buffer(4), 1, 6, SendMode::Standard).map(pending).unwrap();
+    assert_eq!(process.need(sent), Need::Progress { peer: ProcessId(1) });
 }

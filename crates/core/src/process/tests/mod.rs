@@ -6,6 +6,7 @@ mod explain;
 mod layouts;
 mod learn;
 mod model;
+mod moving;
 pub(crate) mod net;
 mod paced;
 mod requests;

@@ -92,6 +92,8 @@ pub(crate) struct Port {
     completions: VecDeque<Token>,
     /// How many packets may be polled now: delivery is the test's decision.
     pub(crate) may_poll: u32,
+    /// Whether something was put since the last flush.
+    pub(crate) is_unflushed: bool,
 }
 
 impl Device for Port {
@@ -127,6 +129,10 @@ impl Device for Port {
         let at = self.me.0 as usize * shared.count + to.0 as usize;
         shared.queues[at].push_back(sent);
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.is_unflushed = false;
     }
 
     fn poll(&mut self) -> Option<Event> {
@@ -199,17 +205,19 @@ impl Device for Port {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
+        self.is_unflushed = true;
         self.transfer(Transfer { by: self.me, local, remote, token, is_put: true })
     }
 
     fn get(
         &mut self,
-        _: Rail,
+        rail: Rail,
         _: ProcessId,
         local: Buffer,
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
+        assert_eq!(rail, Rail(0), "there is no other");
         self.transfer(Transfer { by: self.me, local, remote, token, is_put: false })
     }
 
@@ -326,6 +334,7 @@ impl Net {
                     front_from: None,
                     completions: VecDeque::new(),
                     may_poll: 0,
+                    is_unflushed: false,
                 };
                 (process, port)
             })

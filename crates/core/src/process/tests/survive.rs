@@ -449,3 +449,76 @@ fn a_stranger_revokes_no_communicator() {
         "{event:?}"
     );
 }
+
+#[test]
+fn of_more_members_than_a_word_has_bits_the_living_are_left() {
+    let mut net = survivors(70, 1);
+    (1..70).for_each(|gone| tell(&mut net, 0, gone));
+    let (shrunk, posted) = net.nodes[0].0.survivors().ishrink(CommId::WORLD).unwrap();
+    settle(&mut net, &[0]);
+    assert_eq!(error_of(&mut net, 0, id(posted)), None);
+    assert_eq!(net.nodes[0].0.comm(shrunk).unwrap().size(), 1);
+}
+
+/// Whether a receive from any source is interrupted, or what else comes of it.
+fn any_source_error(net: &mut Net, at: usize, comm: CommId) -> Option<Error> {
+    let (process, port) = &mut net.nodes[at];
+    let request = process.irecv_request(port, comm, Buffer::leaked(4), ANY.0, ANY.1).unwrap();
+    process.take(request).unwrap().and_then(|completion| completion.error)
+}
+
+#[test]
+fn a_shrunk_communicator_knows_of_members_lost_meanwhile() {
+    let mut net = survivors(3, 1);
+    let shrunk: Vec<_> =
+        (0..3).map(|at| net.nodes[at].0.survivors().ishrink(CommId::WORLD).unwrap()).collect();
+    net.progress(1, 0);
+    settle(&mut net, &[0, 2]);
+    tell(&mut net, 1, 2);
+    settle(&mut net, &[1, 0]);
+    let (comm, posted) = shrunk[1];
+    assert_eq!(error_of(&mut net, 1, id(posted)), None);
+    assert_eq!(net.nodes[1].0.comm(comm).unwrap().size(), 3, "it lived when that was decided");
+    let pending = Some(Error::FailedPending(ProcessId(2)));
+    assert_eq!(any_source_error(&mut net, 1, comm), pending);
+}
+
+#[test]
+fn a_new_communicator_of_a_lost_member_interrupts() {
+    let mut net = survivors(3, 1);
+    tell(&mut net, 0, 2);
+    let process = &mut net.nodes[0].0;
+    assert_eq!(process.survivors().ack_failed(CommId::WORLD, 1), Ok(1));
+    let made = |number| Communicator::new(ContextId::new(ProcessId(0), number), Group::world(3), 0);
+    let [new, other] = [9, 10].map(|number| process.add_comm(made(number)));
+    process.survivors().revoke(other).unwrap();
+    settle(&mut net, &[0]);
+    assert_eq!(any_source_error(&mut net, 0, new), Some(Error::FailedPending(ProcessId(2))));
+    assert_eq!(any_source_error(&mut net, 0, CommId::WORLD), None);
+    // What was known of one that is freed is forgotten.
+    let process = &mut net.nodes[0].0;
+    assert_eq!(process.survivors().ack_failed(new, 1), Ok(1));
+    process.free_comm(new).unwrap();
+    assert_eq!(process.survival.acknowledged.len(), 1);
+}
+
+#[test]
+fn a_revocation_heard_of_early_is_passed_on_when_it_is_made() {
+    let mut net = survivors(3, 1);
+    let dup = |net: &mut Net, at: usize| {
+        let (process, port) = &mut net.nodes[at];
+        process.collectives().icomm_dup(port, CommId::WORLD).unwrap().0
+    };
+    let comms = [0, 1].map(|at| dup(&mut net, at));
+    settle(&mut net, &[0, 1]);
+    net.nodes[0].0.survivors().revoke(comms[0]).unwrap();
+    settle(&mut net, &[0]);
+    // Process 0 is lost before process 1 has heard of it.
+    tell(&mut net, 1, 0);
+    settle(&mut net, &[1, 2]);
+    assert_eq!(net.nodes[1].0.survivors().is_revoked(comms[1]), Ok(false));
+    let comm = dup(&mut net, 2);
+    settle(&mut net, &[2, 1]);
+    assert_eq!(net.nodes[2].0.survivors().is_revoked(comm), Ok(true));
+    assert_eq!(net.nodes[1].0.survivors().is_revoked(comms[1]), Ok(true));
+}

@@ -269,6 +269,10 @@ fn a_rail_that_carries_much_less_than_it_says_is_told_of() {
     assert_eq!((told.peer, told.rail, slow.count), (ProcessId(1), 1, 1));
     assert!(told.bytes_per_s.abs_diff(20 * 125_000) < 20 * 125_000 / 5, "{told:?}");
     assert!(told.best != 1 && told.best_bytes_per_s > 400 * 125_000, "{told:?}");
+    let [[slow, _]] = wire.nodes[0].0.messages.links.iter().next().unwrap().slow_rails()[..] else {
+        panic!()
+    };
+    assert_eq!(told.round_trip_ns, slow.round_trip.0 / 1_000);
     assert_eq!(wire.nodes[1].0.explain().slow_rails.count, 0, "it sends no data");
     wire.script.push_back((ms(3_000), 1, lines[1]));
     load.run(&mut wire, ms(14_000));

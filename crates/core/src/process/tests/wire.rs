@@ -172,6 +172,10 @@ pub(crate) struct Port {
     rails: Vec<RailCapabilities>,
     shared: Rc<RefCell<Shared>>,
     current: Option<Flight>,
+    /// Whether data of a long message was sent since the last flush.
+    is_unflushed: bool,
+    /// Whether something was refused since the last look.
+    has_refused: bool,
 }
 
 impl Device for Port {
@@ -188,11 +192,13 @@ impl Device for Port {
         assert!(bytes <= self.rails[rail.0 as usize].packet_bytes_max && header.len() <= HEADER_BYTES_MAX);
         let shared = &mut *self.shared.borrow_mut();
         let line = shared.lines[rail.0 as usize];
-        if line.mood == Mood::Cut {
-            return Err(Full);
-        }
-        let at = shared.carry(rail.0.into(), self.me, bytes as u64 + 60).ok_or(Full)?;
-        let question = parse(header).is_ok_and(|(trunk, _)| trunk.body == Body::Probe);
+        let room = Some(line.mood).filter(|mood| *mood != Mood::Cut);
+        let room = room.and_then(|_| shared.carry(rail.0.into(), self.me, bytes as u64 + 60));
+        self.has_refused |= room.is_none();
+        let at = room.ok_or(Full)?;
+        let body = parse(header).map(|(trunk, _)| trunk.body);
+        self.is_unflushed |= matches!(body, Ok(Body::Fragment { .. }));
+        let question = body == Ok(Body::Probe);
         shared.given_count += u64::from(!question);
         let damaged = line.damage_one_in > 0 && shared.random.one_in(line.damage_one_in);
         let is_stopped = &mut shared.stopped[rail.0 as usize][self.me];
@@ -210,6 +216,10 @@ impl Device for Port {
         let packet = Flight::Packet { rail: rail.0, header: header.to_vec(), payload: bytes, virtual_bytes };
         shared.fly(at, 1 - self.me, packet);
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.is_unflushed = false;
     }
 
     fn poll(&mut self) -> Option<Event> {
@@ -258,7 +268,9 @@ impl Device for Port {
         token: Token,
     ) -> Result<Submitted, Full> {
         let access = Access { local, remote, token, is_put: true };
-        self.shared.borrow_mut().access(rail, self.me, &access)
+        let taken = self.shared.borrow_mut().access(rail, self.me, &access);
+        self.has_refused |= taken.is_err();
+        taken
     }
 
     fn get(
@@ -270,7 +282,9 @@ impl Device for Port {
         token: Token,
     ) -> Result<Submitted, Full> {
         let access = Access { local, remote, token, is_put: false };
-        self.shared.borrow_mut().access(rail, self.me, &access)
+        let taken = self.shared.borrow_mut().access(rail, self.me, &access);
+        self.has_refused |= taken.is_err();
+        taken
     }
 
     fn set_gap(&mut self, rail: Rail, _: ProcessId, gap: Gap) {
@@ -354,7 +368,14 @@ impl Wire {
             gaps: vec![],
             missed: 0,
         }));
-        let port = |me| Port { me, rails: vec![rail; count], shared: shared.clone(), current: None };
+        let port = |me| Port {
+            me,
+            rails: vec![rail; count],
+            shared: shared.clone(),
+            current: None,
+            is_unflushed: false,
+            has_refused: false,
+        };
         let process = |me| Process::new(ProcessId(me as u32), 2, config);
         let nodes = (0..2).map(|me| (process(me), port(me))).collect();
         Self { nodes, shared, script: Script::new(), away_until: [Instant::ZERO; 2] }
@@ -435,6 +456,13 @@ impl Wire {
                 assert!(
                     has_worked || !has_sent || process.wants_transmit(),
                     "process {me} has sent at {now:?} and says that it did nothing"
+                );
+                let goes_on = has_worked && process.wants_transmit();
+                assert!(goes_on || !port.is_unflushed, "process {me} leaves data in its device at {now:?}");
+                let has_refused = core::mem::take(&mut port.has_refused);
+                assert!(
+                    has_worked || has_refused || !process.messages.transfers.has_output(),
+                    "process {me} has data for its device at {now:?} and does nothing"
                 );
                 worked |= has_worked;
             }

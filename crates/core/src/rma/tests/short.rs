@@ -1,7 +1,7 @@
 //! Cost of short operations, in packets.
 
 use super::{WINDOW, World};
-use crate::buffer::{Buffer, Piece};
+use crate::buffer::{Buffer, Piece, Scratch};
 use crate::comm::Communicator;
 use crate::data::Data;
 use crate::datatype::Predefined;
@@ -9,13 +9,16 @@ use crate::device::RailCapabilities;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{ContextId, ProcessId};
-use crate::layout::Layout;
+use crate::layout::{Layout, Region};
 use crate::op::Operation;
 use crate::process::ProcessEvent;
 use crate::process::tests::net::Net;
 use crate::request::{Completion, Posted};
 use crate::rma::children::Tail;
-use crate::rma::{ActiveMessage, Follow, Memory, Operand, Place, RESULT_BYTES_MAX, ROW_BYTES_MAX, Wanted};
+use crate::rma::window::Line;
+use crate::rma::{
+    ActiveMessage, CHUNK_BYTES, Follow, Memory, Operand, Place, RESULT_BYTES_MAX, ROW_BYTES_MAX, Wanted,
+};
 use alloc::vec::Vec;
 
 /// Packets that process 0 has sent to process 1, and those that it has received.
@@ -338,4 +341,92 @@ fn what_is_gathered_for_a_lost_process_fails_the_flush() {
     let flush = process.windows().flush(port, WINDOW, Some(1), false);
     assert_eq!(flush, Err(Error::ProcessAborted(ProcessId(1))));
     assert!(process.windows().put_row(port, (WINDOW, 1, 0), Buffer::leaked(8)).is_err());
+}
+
+#[test]
+fn a_row_may_have_exactly_as_many_bytes_as_a_row_has() {
+    let mut world = begun();
+    let (process, port) = &mut world.net.nodes[0];
+    let ends = (Buffer::leaked(ROW_BYTES_MAX), None);
+    let what = (Operation::Replace, Predefined::Byte);
+    assert_eq!(process.windows().accumulate_row(port, (WINDOW, 1, 0), ends, what), Ok(()));
+    assert_eq!(flush(&mut world), None);
+}
+
+#[test]
+fn messages_that_wait_for_their_turn_are_bounded() {
+    let mut line = Line::default();
+    assert!(line.has_room(1 << 30), "the first may be of any length");
+    line.push(Some(Scratch::new(100)), 100);
+    let most = (64 << 10) - 100;
+    assert!(line.has_room(most) && !line.has_room(most + 1));
+    for _ in 1..64 {
+        assert!(line.has_room(1));
+        line.push(None, 1);
+    }
+    assert!(!line.has_room(1), "there are 64");
+    assert_eq!(line.pop().map(|(_, len)| len), Some(100));
+    let most = (64 << 10) - 63;
+    assert!(line.has_room(most) && !line.has_room(most + 1));
+}
+
+#[test]
+fn a_long_result_with_gaps_comes_in_several_parts() {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    let count = 2 * CHUNK_BYTES / 8 - 5;
+    let window = Buffer::leaked(8 * count);
+    let numbers: Vec<u8> = (0..count as u64).flat_map(u64::to_ne_bytes).collect();
+    window.scatter(0, Piece::Bytes(&numbers));
+    for me in 0..2 {
+        let process = &mut net.nodes[me].0;
+        let group = Group::world(2);
+        let comm = process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
+        assert_eq!(process.windows().add(comm, Memory::Fixed(window)), Ok(WINDOW));
+    }
+    let gaps = Layout::bytes(8).resized(0, 9).unwrap();
+    let into = Buffer::leaked(gaps.span(count).unwrap().len);
+    let region = Region::new(gaps, count, into).unwrap();
+    let (process, port) = &mut net.nodes[0];
+    let place = Place { displacement: 0, layout: Layout::bytes(8), count };
+    let ends = (Some(Buffer::leaked(8 * count).into()), Some(region.into()));
+    let what = (Operation::Sum, Predefined::Uint64);
+    let begun = process.windows().accumulate(port, (WINDOW, 1, place), ends, what, false);
+    assert!(matches!(begun, Ok(Posted::Done(_))), "{begun:?}");
+    let Ok(Posted::Pending(flush)) = process.windows().flush(port, WINDOW, Some(1), false) else {
+        panic!("nothing has come");
+    };
+    net.settle();
+    assert_eq!(net.nodes[0].0.take(flush).unwrap().expect("it is over").error, None);
+    let found: Vec<u8> = into.to_vec().unwrap().chunks(9).flat_map(|entry| entry[..8].to_vec()).collect();
+    assert!(found == numbers);
+}
+
+#[test]
+fn an_error_of_a_request_is_not_the_flushs_too() {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    for me in 0..2 {
+        let process = &mut net.nodes[me].0;
+        let group = Group::world(2);
+        let comm = process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
+        assert_eq!(process.windows().add(comm, Memory::Dynamic(Vec::new())), Ok(WINDOW));
+    }
+    let (process, port) = &mut net.nodes[0];
+    let place = Place { displacement: 0, layout: Layout::bytes(4_000), count: 1 };
+    let Ok(Posted::Pending(got)) =
+        process.windows().get(port, (WINDOW, 1, place), Buffer::leaked(4_000), true)
+    else {
+        panic!("nothing has come");
+    };
+    net.settle();
+    let error = net.nodes[0].0.take(got).unwrap().expect("it is over").error;
+    assert_eq!(error, Some(Error::WindowRange));
+    let (process, port) = &mut net.nodes[0];
+    match process.windows().flush(port, WINDOW, Some(1), false) {
+        Ok(Posted::Done(completion)) => assert_eq!(completion.error, None),
+        Ok(Posted::Pending(flush)) => {
+            net.settle();
+            assert_eq!(net.nodes[0].0.take(flush).unwrap().expect("it is over").error, None);
+        }
+        error => panic!("{error:?}"),
+    }
 }
