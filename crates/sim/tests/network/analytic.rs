@@ -190,13 +190,14 @@ fn one_packet_buffer_halves_throughput_by_the_credit_round_trip() {
 #[test]
 fn a_packet_goes_straight_on_for_any_number_of_hops() {
     // More than a step of a way counts, in narrow and in wide routers.
+    let row = Topology::Mesh(Mesh { extents: vec![270] });
     for vc_count in [2, 4] {
-        let row = Topology::Mesh(Mesh { extents: vec![400] });
-        for packets in [1, 5] {
-            let mut network = network(&row, DATELINE, 1, Config { vc_count, ..Config::nsim() });
-            network.send(message(0, 399, packets * FULL_PAYLOAD));
-            let expected_ps = unloaded_ps(399, 2_048) + (packets - 1) * FULL_PS;
-            assert_eq!(deliveries(&mut network), [(0, expected_ps)], "{vc_count} channels");
+        let mut network = network(&row, DATELINE, 1, Config { vc_count, ..Config::nsim() });
+        for (from, to, packets) in [(0, 269, 1), (269, 0, 1), (0, 269, 5), (269, 0, 5)] {
+            let begin_ps = network.now_ps();
+            network.send(message(from, to, packets * FULL_PAYLOAD));
+            let expected_ps = begin_ps + unloaded_ps(269, 2_048) + (packets - 1) * FULL_PS;
+            assert_eq!(deliveries(&mut network), [(from, expected_ps)], "{vc_count} channels");
         }
     }
 }
