@@ -51,11 +51,10 @@ impl<P: Probe> Network<P> {
         check_routes(&graph, &routing, &nics)?;
         let (ports, channels, links) = ports(&graph, &firsts, &nics, &config)?;
         let owners = owners(&firsts, nics.len());
-        let widest = graph.switches().map(|s| graph.port_count(s.into())).max().unwrap_or(0);
-        let more_words = (widest * usize::from(config.vc_count)).div_ceil(64).max(1) - 1;
         let (longest_ps, horizon_ps) = horizon_ps(&links, &config);
         let first_nic_port = firsts[graph.switch_count()];
         let ethernet = Ethernet::new(&graph, &ports, (&channels, &owners), first_nic_port, &config);
+        let more_words = if ethernet.is_used() { 0 } else { more_words(&graph, &config)? };
         let per_port = config.crossbar_inputs == CrossbarInputs::PerPort && !ethernet.is_used();
         let lookahead_ps = if per_port { 1 } else { lookahead_ps(&links, &config) };
         let by_channel = config.arbitration == Arbitration::ChannelFirst;
@@ -105,6 +104,20 @@ impl<P: Probe> Network<P> {
             vlan_of: None,
         })
     }
+}
+
+/// Words of requests that each port needs beside the first.
+fn more_words(graph: &Graph, config: &Config) -> Result<usize, BuildError> {
+    let widest = graph.switches().map(|s| graph.port_count(s.into())).max().unwrap_or(0);
+    let lane_count = widest * usize::from(config.vc_count);
+    // A lane's number in its router, and the one behind it, have 16 bits.
+    if lane_count > usize::from(u16::MAX) {
+        let channels = config.vc_count;
+        let words =
+            format!("a switch of {widest} ports with {channels} virtual channels each: 65,535 at most");
+        return Err(BuildError::Config(words));
+    }
+    Ok(lane_count.div_ceil(64).max(1) - 1)
 }
 
 /// The transfer time of the longest packet, and how far ahead most looks lie: a packet sent now, its credit

@@ -2,7 +2,7 @@
 
 use ayatori_fabric::graph::Graph;
 use ayatori_fabric::routing::{Method, Routing};
-use ayatori_fabric::topology::{Explicit, Topology};
+use ayatori_fabric::topology::{Explicit, HostLayout, Topology};
 use ayatori_sim::network::{Arbitration, Config, CrossbarInputs, Message, Network, Occurrence};
 
 use crate::worlds::*;
@@ -98,4 +98,17 @@ fn a_nic_alone_at_a_high_port_sends_to_itself() {
     let mut network = Network::new(graph, routing, one_channel(Arbitration::RoundRobin)).unwrap();
     network.send(message(0, 0, 100));
     assert_eq!(senders(&mut network), [0]);
+}
+
+#[test]
+fn a_router_of_more_lanes_than_have_numbers_is_refused() {
+    let config = Config { vc_count: 16, ..Config::nsim() };
+    let mut network = star(4_095, config.clone());
+    network.send(message(4_094, 0, 100));
+    assert_eq!(senders(&mut network), [4_094]);
+    let hosts = HostLayout { per_switch_count: 4_096, nic_count: 1, link: LINK };
+    let graph = one_switch().build_with_hosts(LINK, hosts).unwrap();
+    let routing = Routing::new(Method::UpDown { root: None }, &one_switch(), &graph).unwrap();
+    let error = Network::new(graph, routing, config).err().map(|error| error.to_string());
+    assert!(error.as_ref().is_some_and(|error| error.contains("4096 ports")), "{error:?}");
 }
