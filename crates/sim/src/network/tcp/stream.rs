@@ -11,8 +11,8 @@
 //! - loss: what was sent before something that has arrived, at once after three selective acknowledgements
 //!   or in recovery, else when its own answer is late by a quarter of a round trip; and the probe for a lost
 //!   tail: RFC 8985 (RACK-TLP). No connection's segments overtake each other here, so the wait is never
-//!   longer. That a probe may itself have replaced what was lost (section 7.4) is not found out: the window
-//!   stays then;
+//!   longer. A probe that replaced what was lost halves the window, too: that it was not needed is said by
+//!   what has come twice (RFC 2883);
 //! - the retransmission timer: RFC 6298;
 //! - acknowledgements at the latest after the second segment, after a delay, or with data of the other
 //!   direction: RFC 9293, section 3.8.6.3.
@@ -41,6 +41,8 @@ pub(super) struct Ack {
     pub(super) next: u32,
     /// What has arrived above, the latest first; empty ones are `(0, 0)`.
     pub(super) blocks: [Block; BLOCK_COUNT],
+    /// A segment that has come once more; it takes the place of a block.
+    pub(super) twice: Option<u32>,
 }
 
 /// A segment that was sent and is not acknowledged.
@@ -91,6 +93,15 @@ enum Timer {
     Probe,
     /// What was sent before something that has arrived is lost by then (RACK).
     Reordering,
+}
+
+/// A probe of which is not known what became of it.
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    /// The segment behind all that had been sent.
+    end: u32,
+    /// The segment that it was once more; `None`: new data.
+    again: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,12 +155,13 @@ pub(super) struct Stream {
     pub(super) deadline_ps: u64,
     timer: Timer,
     probe_due: bool,
-    /// No other probe before all below is acknowledged.
-    probed_below: u32,
+    probe: Option<Probe>,
     // The receiver.
     expected: u32,
     beyond: Vec<Block>,
     unacked_count: u32,
+    /// Has come once more, and the sender is to hear of it.
+    twice: Option<u32>,
     /// When a delayed acknowledgement is due.
     pub(super) ack_deadline_ps: u64,
 }
@@ -182,10 +194,11 @@ impl Stream {
             deadline_ps: u64::MAX,
             timer: Timer::Retransmission,
             probe_due: false,
-            probed_below: 0,
+            probe: None,
             expected: 0,
             beyond: Vec::new(),
             unacked_count: 0,
+            twice: None,
             ack_deadline_ps: u64::MAX,
         };
         stream.measure(round_trip_ps);
@@ -275,13 +288,14 @@ impl Stream {
         self.transmission_count += 1;
         let segment = self.at(number);
         (segment.sent_ps, segment.order) = (now_ps, order);
+        let again = segment.is_ambiguous.then_some(number);
         self.undecided.push_back((order, number));
         if let State::Recovery { sent_count, .. } = &mut self.state {
             *sent_count += 1;
         }
         self.last_sent_ps = now_ps;
         if self.probe_due {
-            (self.probe_due, self.probed_below) = (false, self.next_number());
+            (self.probe_due, self.probe) = (false, Some(Probe { end: self.next_number(), again }));
             self.start_timer(now_ps);
         } else if self.deadline_ps == u64::MAX || self.timer == Timer::Probe {
             self.start_timer(now_ps);
@@ -296,8 +310,7 @@ impl Stream {
             return;
         }
         let mut after_ps = self.timeout_ps;
-        let has_probed = self.first_unacked < self.probed_below;
-        if !has_probed && self.state == State::Open && self.sacked_count == 0 {
+        if self.probe.is_none() && self.state == State::Open && self.sacked_count == 0 {
             // One segment alone may wait for its acknowledgement.
             let alone_ps = if self.sent.len() == 1 { self.rules.ack_delay_ps } else { 0 };
             // No later than a retransmission, which it then precedes.
@@ -334,7 +347,7 @@ impl Stream {
             self.slow_start_until_count = (self.sent.len() as u32 / 2).max(2);
         }
         (self.window_count, self.grown_count) = (1, 0);
-        self.state = State::Loss { until: self.next_number() };
+        (self.state, self.probe) = (State::Loss { until: self.next_number() }, None);
         for segment in &mut self.sent {
             segment.is_lost = !segment.is_sacked;
             segment.is_sent_again = false;
@@ -372,6 +385,7 @@ impl Stream {
         if let Some(round_trip_ps) = round_trip_ps {
             self.measure(round_trip_ps);
         }
+        self.end_probe(ack);
         if arrived_count + acked_count == 0 {
             return;
         }
@@ -399,6 +413,18 @@ impl Stream {
             self.deadline_ps = sent_ps + self.answered_after_ps + late_ps;
         } else if acked_count > 0 || self.timer != Timer::Retransmission {
             self.start_timer(now_ps);
+        }
+    }
+
+    /// RFC 8985, section 7.4: a probe that did not come twice has replaced what was lost.
+    fn end_probe(&mut self, ack: &Ack) {
+        let Some(Probe { end, again }) = self.probe.filter(|probe| probe.end <= ack.next) else { return };
+        if again.is_none() || again == ack.twice {
+            self.probe = None;
+        } else if ack.next > end {
+            self.probe = None;
+            self.slow_start_until_count = (self.window_count / 2).max(2);
+            (self.window_count, self.grown_count) = (self.slow_start_until_count, 0);
         }
     }
 
@@ -479,7 +505,7 @@ impl Stream {
                 State::Recovery { until: self.next_number(), from_count, arrived_count: 0, sent_count: 0 };
             // Without what selective acknowledgements let go beyond the window (RFC 5681, section 3.2).
             self.slow_start_until_count = (from_count.min(self.window_count) / 2).max(2);
-            self.grown_count = 0;
+            (self.grown_count, self.probe) = (0, None);
         }
     }
 
@@ -539,7 +565,9 @@ impl Stream {
         let is_known =
             number < before || self.beyond.iter().any(|&(first, end)| (first..end).contains(&number));
         if is_known || number > before {
-            if !is_known {
+            if is_known {
+                self.twice = Some(number);
+            } else {
                 self.keep_beyond(number);
             }
             return Taken { in_order: (before, before), ack_now: true };
@@ -571,11 +599,13 @@ impl Stream {
     pub(super) fn take_ack(&mut self) -> Ack {
         self.unacked_count = 0;
         self.ack_deadline_ps = u64::MAX;
+        let twice = self.twice.take();
         let mut blocks = [(0, 0); BLOCK_COUNT];
-        for (place, &block) in blocks.iter_mut().zip(&self.beyond) {
+        let room = BLOCK_COUNT - usize::from(twice.is_some());
+        for (place, &block) in blocks[..room].iter_mut().zip(&self.beyond) {
             *place = block;
         }
-        Ack { next: self.expected, blocks }
+        Ack { next: self.expected, blocks, twice }
     }
 
     /// Whether all that was sent is acknowledged.

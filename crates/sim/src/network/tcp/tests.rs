@@ -173,11 +173,65 @@ fn a_second_probe_waits_until_the_first_is_answered() {
     // One of three: no other probe (RFC 8985, section 7.3), but a timeout 200 ms later.
     stream.on_ack(2 * MS, &ack(1, &[]));
     assert!(stream.deadline_ps > 200 * MS);
-    stream.on_ack(3 * MS, &ack(3, &[]));
+    stream.on_ack(3 * MS, &Ack { twice: Some(2), ..ack(3, &[]) });
     assert_eq!(stream.deadline_ps, u64::MAX);
     let _ = stream.send_new(10 * MS, 1_448, NONE);
     let _ = stream.send_new(10 * MS, 1_448, NONE);
     assert!(stream.deadline_ps < 20 * MS, "a probe for these");
+}
+
+/// RFC 8985, section 7.4.
+#[test]
+fn a_loss_that_a_probe_has_repaired_halves_the_window() {
+    for (has_new, twice, window) in [(false, None, 20), (false, Some(29), 40), (true, None, 40)] {
+        let mut stream = stream();
+        assert_eq!(send_all(&mut stream, 0, true).len(), 10);
+        stream.on_ack(MS, &ack(10, &[]));
+        assert_eq!(send_all(&mut stream, MS, true).len(), 20);
+        assert!(!stream.on_deadline(3 * MS));
+        let probe = send_all(&mut stream, 3 * MS, has_new);
+        assert_eq!(probe, if has_new { [30] } else { [29] });
+        let end = if has_new { 31 } else { 30 };
+        // Its original may be what has come: nothing is known yet.
+        stream.on_ack(4 * MS, &ack(end, &[]));
+        stream.on_ack(4 * MS, &Ack { twice, ..ack(end, &[]) });
+        let _ = stream.send_new(4 * MS, 1_448, NONE);
+        stream.on_ack(5 * MS, &ack(end + 1, &[]));
+        let sent_count = send_all(&mut stream, 5 * MS, true).len();
+        assert_eq!(sent_count, if has_new { window + 1 } else { window }, "{twice:?}");
+    }
+}
+
+#[test]
+fn a_window_is_halved_once_for_what_a_probe_has_found() {
+    for times_out in [false, true] {
+        let mut stream = stream();
+        let _ = stream.send_new(0, 1_448, NONE);
+        stream.on_ack(MS, &ack(1, &[]));
+        assert_eq!(send_all(&mut stream, 2 * MS, true).len(), 10);
+        assert!(!stream.on_deadline(4 * MS));
+        assert_eq!(send_all(&mut stream, 4 * MS, false), [10]);
+        if times_out {
+            assert!(stream.on_deadline(stream.deadline_ps));
+        } else {
+            stream.on_ack(5 * MS, &ack(1, &[(10, 11)]));
+        }
+        assert_eq!(send_all(&mut stream, 300 * MS, false)[0], 1);
+        stream.on_ack(301 * MS, &ack(11, &[]));
+        let _ = stream.send_new(302 * MS, 1_448, NONE);
+        stream.on_ack(303 * MS, &ack(12, &[]));
+        assert_eq!(send_all(&mut stream, 303 * MS, true).len(), 5, "{times_out}");
+    }
+}
+
+#[test]
+fn what_comes_twice_is_said_in_place_of_a_block() {
+    let mut stream = stream();
+    for number in [0, 2, 4, 6, 4] {
+        assert_eq!(stream.receive(number).ack_now, number > 0);
+    }
+    assert_eq!(stream.take_ack(), Ack { twice: Some(4), ..ack(1, &[(6, 7), (4, 5)]) });
+    assert_eq!(stream.take_ack(), ack(1, &[(6, 7), (4, 5), (2, 3)]));
 }
 
 #[test]
