@@ -313,6 +313,8 @@ fn an_address_that_cannot_be_dialled_is_tried_again_soon() {
     pass_time(&mut acceptor);
     acceptor.act();
     assert!(acceptor.dials.is_empty());
+    let obstacle = acceptor.shared.obstacles.to(ProcessId(1)).expect("it is kept").to_string();
+    assert!(obstacle.starts_with("from 127.0.0.1 to 127.255.255.255:9: "), "{obstacle}");
     // It is said at once, and not when an answer has failed to come.
     let news = acceptor.shared.take_news();
     assert!(
@@ -380,19 +382,29 @@ fn a_peer_of_more_interfaces_gets_no_more_rails_than_there_are() {
     assert_eq!(acceptor.dials.len(), acceptor.setup.rails_count);
 }
 
-/// More than the events that it takes from the kernel at a time, and after it has closed for a while.
+/// More call than events are taken from the kernel at a time, and after it has closed for a while.
 #[test]
-fn the_thread_answers_however_many_call() {
+fn the_thread_answers_all_that_call_and_sleeps_then() {
     let (mut acceptor, address) = acceptor();
     acceptor.close_for_a_while();
     acceptor.closed_until = Some(acceptor.start);
     let shared = Arc::clone(&acceptor.shared);
-    let thread = std::thread::spawn(move || acceptor.run());
-    for _ in 0..100 {
+    let (name, named) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        name.send(std::fs::read_link("/proc/thread-self").expect("a name")).expect("asked for");
+        acceptor.run();
+    });
+    let stat = std::path::Path::new("/proc").join(named.recv().expect("a name")).join("stat");
+    for _ in 0..400 {
         let mut caller = TcpStream::connect(address).expect("connected");
         caller.write_all(&[9; HELLO_BYTES]).expect("sent");
         caller.set_read_timeout(Some(HANG_LIMIT)).expect("a limit");
         assert_eq!(caller.read(&mut [0; 8]).ok(), Some(0), "it is shown out");
+    }
+    // The state follows the program's name in brackets.
+    let is_asleep = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    while !is_asleep() {
+        std::thread::yield_now();
     }
     shared.order(Order::Stop);
     thread.join().expect("it ends");
