@@ -10,9 +10,9 @@
 //!   RFC 6937;
 //! - loss: what was sent before something that has arrived, at once after three selective acknowledgements
 //!   or in recovery, else when its own answer is late by a quarter of a round trip; and the probe for a lost
-//!   tail: RFC 8985 (RACK-TLP). No connection's segments overtake each other here, so the wait is never
-//!   longer. A probe that replaced what was lost halves the window, too: that it was not needed is said by
-//!   what has come twice (RFC 2883);
+//!   tail, with Linux' margins: RFC 8985 (RACK-TLP). No connection's segments overtake each other here, so
+//!   the wait is never longer. A probe that replaced what was lost halves the window, too: that it was not
+//!   needed is said by what has come twice (RFC 2883);
 //! - the retransmission timer: RFC 6298;
 //! - acknowledgements at the latest after the second segment, after a delay, or with data of the other
 //!   direction: RFC 9293, section 3.8.6.3.
@@ -28,6 +28,8 @@ const SACKED_COUNT: u32 = 3;
 pub(super) const BLOCK_COUNT: usize = 3;
 /// The longest retransmission timeout, ps: RFC 6298 allows a limit of at least 60 s.
 const TIMEOUT_MAX_PS: u64 = 60_000_000_000_000;
+/// A probe waits so much more than two round trips, ps: Linux' least timer (`TCP_TIMEOUT_MIN_US`).
+const PROBE_MARGIN_PS: u64 = 2_000_000_000;
 /// Segments in order after which an acknowledgement may wait no longer.
 const ACK_EVERY_COUNT: u32 = 2;
 
@@ -311,10 +313,11 @@ impl Stream {
         }
         let mut after_ps = self.timeout_ps;
         if self.probe.is_none() && self.state == State::Open && self.sacked_count == 0 {
-            // One segment alone may wait for its acknowledgement.
-            let alone_ps = if self.sent.len() == 1 { self.rules.ack_delay_ps } else { 0 };
+            // One segment alone may wait for its acknowledgement: as long as Linux grants it.
+            let is_alone = self.sent.len() == 1;
+            let more_ps = if is_alone { self.rules.timeout_min_ps } else { PROBE_MARGIN_PS };
             // No later than a retransmission, which it then precedes.
-            after_ps = after_ps.min(2 * self.smoothed_ps + alone_ps);
+            after_ps = after_ps.min(2 * self.smoothed_ps + more_ps);
             self.timer = Timer::Probe;
         }
         self.deadline_ps = now_ps + after_ps;

@@ -78,16 +78,16 @@ fn the_window_doubles_each_round_trip_and_loss_halves_it() {
 fn the_timer_follows_rfc_6298_and_all_is_sent_again() {
     let mut stream = stream();
     assert_eq!(send_all(&mut stream, 0, true).len(), 10);
-    // The probe after two round trips, which is lost, too.
-    assert_eq!(stream.deadline_ps, 2 * MS);
-    assert!(!stream.on_deadline(2 * MS));
-    assert_eq!(send_all(&mut stream, 2 * MS, false), [9]);
+    // The probe after two round trips and 2 ms, which is lost, too.
+    assert_eq!(stream.deadline_ps, 4 * MS);
+    assert!(!stream.on_deadline(4 * MS));
+    assert_eq!(send_all(&mut stream, 4 * MS, false), [9]);
     // A round trip and 200 ms later.
-    assert_eq!(stream.deadline_ps, 203 * MS);
-    assert!(stream.on_deadline(203 * MS));
+    assert_eq!(stream.deadline_ps, 205 * MS);
+    assert!(stream.on_deadline(205 * MS));
     // One segment a time, twice as long.
-    assert_eq!(send_all(&mut stream, 203 * MS, true), [0]);
-    assert_eq!(stream.deadline_ps, 605 * MS);
+    assert_eq!(send_all(&mut stream, 205 * MS, true), [0]);
+    assert_eq!(stream.deadline_ps, 607 * MS);
     stream.on_ack(300 * MS, &ack(1, &[]));
     assert_eq!(send_all(&mut stream, 300 * MS, true), [1, 2]);
 }
@@ -101,13 +101,13 @@ fn a_lost_tail_is_probed_after_two_round_trips() {
         let _ = stream.send_new(2 * MS, 1_448, NONE);
     }
     // All four are lost. The probe is the last of them.
-    assert_eq!(stream.deadline_ps, 4 * MS);
-    assert!(!stream.on_deadline(4 * MS));
-    assert_eq!(send_all(&mut stream, 4 * MS, false), [4]);
+    assert_eq!(stream.deadline_ps, 6 * MS);
+    assert!(!stream.on_deadline(6 * MS));
+    assert_eq!(send_all(&mut stream, 6 * MS, false), [4]);
     // Its acknowledgement says what is missing, and that it has been for more than a round trip.
-    stream.on_ack(5 * MS, &ack(1, &[(4, 5)]));
+    stream.on_ack(7 * MS, &ack(1, &[(4, 5)]));
     assert!(stream.deadline_ps < u64::MAX, "what is lost is not forgotten if it cannot leave now");
-    assert_eq!(send_all(&mut stream, 5 * MS, false), [1, 2]);
+    assert_eq!(send_all(&mut stream, 7 * MS, false), [1, 2]);
 }
 
 /// RFC 8985, section 6.2: lost is what was sent earlier, when its answer is late by a quarter of a round
@@ -147,7 +147,7 @@ fn a_segment_is_lost_a_quarter_round_trip_late() {
 
 #[test]
 fn a_probe_goes_no_later_than_a_retransmission() {
-    // A round trip and 1 ms, where two round trips are 4 ms, and one alone may wait 40 ms for its answer.
+    // A round trip and half a millisecond, where two round trips are 4 ms.
     let rules = Tcp { timeout_min_ps: MS / 2, ..Tcp::default() };
     let mut stream = Stream::new(rules, 1_000, 2 * MS);
     for round in 0..40 {
@@ -239,9 +239,9 @@ fn an_acknowledgement_without_news_puts_nothing_off() {
     let mut stream = stream();
     let _ = stream.send_new(0, 1_448, NONE);
     let _ = stream.send_new(0, 1_448, NONE);
-    assert_eq!(stream.deadline_ps, 2 * MS);
+    assert_eq!(stream.deadline_ps, 4 * MS);
     stream.on_ack(MS, &ack(0, &[]));
-    assert_eq!(stream.deadline_ps, 2 * MS);
+    assert_eq!(stream.deadline_ps, 4 * MS);
 }
 
 #[test]
@@ -312,8 +312,14 @@ fn round_trips_are_measured_from_each_segments_sending() {
     let _ = stream.send_new(10 * MS, 1_448, NONE);
     stream.on_ack(11 * MS, &ack(1, &[]));
     let _ = stream.send_new(20 * MS, 1_448, NONE);
-    // Two round trips, and what the acknowledgement of a segment alone may wait.
-    assert_eq!(stream.deadline_ps, 22 * MS + Tcp::default().ack_delay_ps);
+    // Of a segment alone: no later than a timeout, which is a round trip and 200 ms.
+    assert_eq!(stream.deadline_ps, 221 * MS);
+    assert!(!stream.on_deadline(221 * MS), "but a probe");
+    // Two are probed after two round trips and 2 ms.
+    let _ = send_all(&mut stream, 221 * MS, false);
+    stream.on_ack(222 * MS, &Ack { twice: Some(1), ..ack(2, &[]) });
+    let _ = (stream.send_new(230 * MS, 1_448, NONE), stream.send_new(230 * MS, 1_448, NONE));
+    assert_eq!(stream.deadline_ps, 234 * MS);
 }
 
 #[test]
@@ -324,14 +330,14 @@ fn what_comes_sooner_than_it_can_tells_nothing_of_others() {
     for _ in 0..3 {
         let _ = stream.send_new(2 * MS, 1_448, NONE);
     }
-    assert_eq!(stream.deadline_ps, 4 * MS);
-    assert!(!stream.on_deadline(4 * MS));
-    assert_eq!(send_all(&mut stream, 4 * MS, false), [3]);
+    assert_eq!(stream.deadline_ps, 6 * MS);
+    assert!(!stream.on_deadline(6 * MS));
+    assert_eq!(send_all(&mut stream, 6 * MS, false), [3]);
     // Of the first time that it was sent: the others may be behind it.
     let deadline_ps = stream.deadline_ps;
-    stream.on_ack(4 * MS + MS / 10, &ack(1, &[(3, 4)]));
+    stream.on_ack(6 * MS + MS / 10, &ack(1, &[(3, 4)]));
     assert_eq!(stream.deadline_ps, deadline_ps);
-    assert!(send_all(&mut stream, 4 * MS + MS / 10, false).is_empty());
+    assert!(send_all(&mut stream, 6 * MS + MS / 10, false).is_empty());
 }
 
 #[test]
@@ -354,7 +360,7 @@ fn a_probe_that_an_acknowledgement_precedes_is_not_sent() {
     // Nor is what is sent next taken for one: it gets its own.
     assert!(!stream.on_deadline(stream.deadline_ps));
     stream.on_ack(50 * MS, &ack(2, &[]));
-    let _ = stream.send_new(60 * MS, 1_448, NONE);
+    let _ = (stream.send_new(60 * MS, 1_448, NONE), stream.send_new(60 * MS, 1_448, NONE));
     assert!(stream.deadline_ps < 60 * MS + Tcp::default().timeout_min_ps);
 }
 
@@ -474,8 +480,8 @@ fn opening_a_connection_has_measured_its_round_trip() {
     network.send(message(100, 0.0));
     assert_eq!(network.advance_until(0).unwrap(), None);
     let stream = &network.ethernet.tcp.as_ref().unwrap().streams[0].stream;
-    // The probe of a segment alone: two round trips of shortest frames, and what its answer may wait.
-    assert_eq!(stream.deadline_ps, 2 * 2 * way_ps(HEADER) + 40 * MS);
+    // The probe of a segment alone: a round trip of shortest frames, and 200 ms.
+    assert_eq!(stream.deadline_ps, 2 * way_ps(HEADER) + 200 * MS);
 }
 
 #[test]
