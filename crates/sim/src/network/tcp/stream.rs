@@ -28,8 +28,8 @@ const SACKED_COUNT: u32 = 3;
 pub(super) const BLOCK_COUNT: usize = 3;
 /// The longest retransmission timeout, ps: RFC 6298 allows a limit of at least 60 s.
 const TIMEOUT_MAX_PS: u64 = 60_000_000_000_000;
-/// A probe waits so much more than two round trips, ps: Linux' least timer (`TCP_TIMEOUT_MIN_US`).
-const PROBE_MARGIN_PS: u64 = 2_000_000_000;
+/// Timers of probes and of what may be late are set so much later, ps: Linux' `TCP_TIMEOUT_MIN_US`.
+const MARGIN_PS: u64 = 2_000_000_000;
 /// Segments in order after which an acknowledgement may wait no longer.
 const ACK_EVERY_COUNT: u32 = 2;
 
@@ -315,7 +315,7 @@ impl Stream {
         if self.probe.is_none() && self.state == State::Open && self.sacked_count == 0 {
             // One segment alone may wait for its acknowledgement: as long as Linux grants it.
             let is_alone = self.sent.len() == 1;
-            let more_ps = if is_alone { self.rules.timeout_min_ps } else { PROBE_MARGIN_PS };
+            let more_ps = if is_alone { self.rules.timeout_min_ps } else { MARGIN_PS };
             // No later than a retransmission, which it then precedes.
             after_ps = after_ps.min(2 * self.smoothed_ps + more_ps);
             self.timer = Timer::Probe;
@@ -413,7 +413,8 @@ impl Stream {
         self.reduce(arrived_count);
         if let Some(sent_ps) = self.last_earlier_ps() {
             self.timer = Timer::Reordering;
-            self.deadline_ps = sent_ps + self.answered_after_ps + late_ps;
+            let late_at_ps = sent_ps + self.answered_after_ps + late_ps;
+            self.deadline_ps = (late_at_ps + MARGIN_PS).min(now_ps + self.timeout_ps);
         } else if acked_count > 0 || self.timer != Timer::Retransmission {
             self.start_timer(now_ps);
         }

@@ -125,24 +125,36 @@ fn a_segment_is_lost_a_quarter_round_trip_late() {
     };
     let mut stream = sent_at(&[2 * MS, 2 * MS + MS / 10, 2 * MS + MS / 5]);
     stream.on_ack(3 * MS + MS / 10, &ack(1, &[(2, 3)]));
-    assert_eq!(stream.deadline_ps, 3 * MS + MS / 4);
+    // The timer is 2 ms behind.
+    assert_eq!(stream.deadline_ps, 5 * MS + MS / 4);
     // Another one that has arrived behind it puts nothing off.
     stream.on_ack(3 * MS + MS / 5, &ack(1, &[(2, 4)]));
-    assert_eq!(stream.deadline_ps, 3 * MS + MS / 4);
+    assert_eq!(stream.deadline_ps, 5 * MS + MS / 4);
     assert!(send_all(&mut stream, 3 * MS + MS / 5, false).is_empty());
-    assert!(!stream.on_deadline(3 * MS + MS / 4));
+    assert!(!stream.on_deadline(5 * MS + MS / 4));
     assert!(stream.deadline_ps < u64::MAX, "what is lost is not forgotten if it cannot leave now");
-    assert_eq!(send_all(&mut stream, 3 * MS + MS / 4, false), [1]);
+    assert_eq!(send_all(&mut stream, 5 * MS + MS / 4, false), [1]);
     // One timer for all that are missing: when the last is late.
     let mut stream = sent_at(&[2 * MS, 2 * MS + MS / 10, 2 * MS + MS / 5]);
     stream.on_ack(3 * MS + MS / 5, &ack(1, &[(3, 4)]));
-    assert_eq!(stream.deadline_ps, 3 * MS + MS / 10 + MS / 4);
-    assert!(!stream.on_deadline(3 * MS + MS / 10 + MS / 4));
-    assert_eq!(send_all(&mut stream, 3 * MS + MS / 10 + MS / 4, false), [1]);
+    assert_eq!(stream.deadline_ps, 5 * MS + MS / 10 + MS / 4);
+    assert!(!stream.on_deadline(5 * MS + MS / 10 + MS / 4));
+    assert_eq!(send_all(&mut stream, 5 * MS + MS / 10 + MS / 4, false), [1]);
     // Already late when that is known.
     let mut stream = sent_at(&[2 * MS, 2 * MS + MS / 4]);
     stream.on_ack(3 * MS + MS / 4, &ack(1, &[(2, 3)]));
     assert_eq!(send_all(&mut stream, 3 * MS + MS / 4, false), [1]);
+    // No later than a retransmission: a round trip and half a millisecond from then on.
+    let mut stream = Stream::new(Tcp { timeout_min_ps: MS / 2, ..Tcp::default() }, 1_000, MS);
+    for round in 0..40 {
+        let _ = stream.send_new(round * 10 * MS, 1_448, NONE);
+        stream.on_ack(round * 10 * MS + MS, &ack(round as u32 + 1, &[]));
+    }
+    let _ = (stream.send_new(400 * MS, 1_448, NONE), stream.send_new(400 * MS, 1_448, NONE));
+    stream.on_ack(401 * MS, &ack(40, &[(41, 42)]));
+    assert_eq!(stream.deadline_ps, 402 * MS + MS / 2);
+    assert!(!stream.on_deadline(402 * MS + MS / 2), "no timeout");
+    assert_eq!(send_all(&mut stream, 402 * MS + MS / 2, false), [40]);
 }
 
 #[test]
