@@ -763,4 +763,20 @@ mod tests {
             assert_eq!((stream.window_count, stream.grown_count), (count, if count == 20 { 7 } else { 0 }));
         }
     }
+
+    #[test]
+    fn for_a_loss_that_a_probe_repaired_a_window_is_halved_once() {
+        for (count, half) in [(10, 5), (3, 2)] {
+            let mut stream = sending(2);
+            (stream.window_count, stream.grown_count) = (count, 1);
+            stream.probe = Some(Probe { end: 2, again: Some(1) });
+            stream.end_probe(&ack(2, &[]));
+            assert_eq!((stream.window_count, stream.grown_count), (count, 1), "it may have come twice");
+            for next in [3, 4] {
+                stream.end_probe(&ack(next, &[]));
+                assert_eq!((stream.window_count, stream.slow_start_until_count), (half, half));
+                assert_eq!(stream.grown_count, 0);
+            }
+        }
+    }
 }
