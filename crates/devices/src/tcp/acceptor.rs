@@ -9,6 +9,7 @@
 
 use super::candidates::{Candidate, rail_plans};
 use super::card::{Card, CardBook, Endpoint};
+use super::connection::SEND_FLAGS;
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
 use super::interfaces::Interface;
 use super::obstacles::{Obstacles, Why};
@@ -21,7 +22,7 @@ use ayatori_core::time as core_time;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -262,8 +263,7 @@ const _: () =
 
 /// Sends a handshake message; a fresh connection takes it whole.
 fn send(socket: &OwnedFd, message: &[u8]) -> bool {
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    rustix::net::send(socket, message, flags) == Ok(message.len())
+    rustix::net::send(socket, message, SEND_FLAGS) == Ok(message.len())
 }
 
 enum DialStage {
@@ -417,9 +417,8 @@ impl Acceptor {
         let Setup { first_rail, rails_count, endpoints, known, .. } = &self.setup;
         if !self.connections.knows(id) {
             let Some(card) = known.card(id) else { return false };
-            let (mut plans, mut candidates) = rail_plans(*first_rail, endpoints, &card);
+            let (mut plans, candidates) = rail_plans(*first_rail, endpoints, &card);
             plans.truncate(*rails_count);
-            candidates.truncate(*rails_count);
             let uses_max = pairing::uses(card.endpoints.len(), endpoints.len());
             self.candidates.insert(id, candidates);
             match delay {

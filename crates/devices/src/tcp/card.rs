@@ -152,6 +152,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn an_unknown_speed_is_0() {
+        let interface = crate::tcp::interfaces::tests::interface("eth0", 2, &["10.0.0.1/24"]);
+        assert_eq!(Endpoint::new(&interface, Vec::new()).speed_mbit_per_s, 0);
+        let fast = Interface { speed_mbit_per_s: Some(10_000), ..interface };
+        assert_eq!(Endpoint::new(&fast, Vec::new()).speed_mbit_per_s, 10_000);
+    }
+
     fn address() -> impl Strategy<Value = (Address, u16)> {
         let v4 =
             (any::<[u8; 4]>(), 0u8..=32).prop_map(|(ip, bits)| Address { ip: ip.into(), prefix_bits: bits });

@@ -18,6 +18,9 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
+/// A send waits for no room, and a connection that has ended is an error and no signal.
+pub(super) const SEND_FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+
 /// Frames up to this are put together and sent as one piece: cheaper than a list of pieces.
 const SHORT_BYTES: usize = 1024;
 /// Maximum bytes that wait behind a packet of which the kernel took only a part.
@@ -174,15 +177,13 @@ impl Connection {
     /// Offers the kept bytes to the kernel.
     #[inline]
     fn send_kept(&self) -> Result<usize, Errno> {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        rustix::net::send(&self.socket, &self.unsent[self.unsent_from..], flags)
+        rustix::net::send(&self.socket, &self.unsent[self.unsent_from..], SEND_FLAGS)
     }
 
     fn send_pieces(&self, parts: [&[u8]; 5]) -> Result<usize, Errno> {
         let pieces = parts.map(IoSlice::new);
         let mut control = SendAncillaryBuffer::default();
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        rustix::net::sendmsg(&self.socket, &pieces, &mut control, flags)
+        rustix::net::sendmsg(&self.socket, &pieces, &mut control, SEND_FLAGS)
     }
 
     /// Keeps the rest of a packet after its first `skip` bytes.
@@ -583,5 +584,44 @@ mod tests {
         b.read();
         assert!(matches!(b.next(), Ok(Next::Packet(_))));
         assert!(matches!(b.next(), Ok(Next::Goodbye)));
+    }
+
+    /// Two long frames of which the second is half there.
+    #[test]
+    fn a_front_is_offered_whatever_became_of_the_one_before() {
+        let payload = vec![5; 40_000];
+        let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums: None }.emit();
+        let frame = [&head[..], b"head", &payload].concat();
+        let bytes = frame.repeat(2);
+        // As soon as its header is there; while it is fetched it is offered for each part.
+        for (taking, count) in [(Taking::Whole, 2), (Taking::LetGo, 3)] {
+            let (mut a, b) = pair(false);
+            let (mut fronts_count, mut packets_count, mut place) = (0, 0, vec![0; payload.len()]);
+            let half = HEAD_BYTES + 20_000;
+            for (from, to) in [(0, half), (half, frame.len() + HEAD_BYTES + 4)] {
+                let part = &bytes[from..to];
+                assert_eq!(rustix::net::send(&b, part, SEND_FLAGS), Ok(part.len()));
+                while a.read() != Read::Nothing {
+                    loop {
+                        match a.next().expect("frames") {
+                            Next::Front(..) => {
+                                fronts_count += 1;
+                                if taking == Taking::LetGo && fronts_count == 1 {
+                                    assert_eq!(a.fetch(&mut place).0, Fetched::Part);
+                                }
+                            }
+                            Next::Packet(_) => packets_count += 1,
+                            _ => break,
+                        }
+                    }
+                }
+            }
+            assert_eq!((fronts_count, packets_count), (count, usize::from(taking == Taking::Whole)));
+        }
+    }
+
+    #[test]
+    fn a_send_neither_waits_nor_raises_a_signal() {
+        assert!(SEND_FLAGS.contains(SendFlags::DONTWAIT) && SEND_FLAGS.contains(SendFlags::NOSIGNAL));
     }
 }

@@ -253,6 +253,12 @@ mod tests {
     }
 
     #[test]
+    fn every_byte_is_drawn() {
+        // That all of them are 0 by chance happens once in 2^256 runs.
+        assert!((0..32).any(|_| random::<1>().expect("a generator") != [0]));
+    }
+
+    #[test]
     fn two_sides_with_the_same_key_agree() {
         let key = Key::new([7; 32]);
         let hello_bytes = hello().emit();

@@ -178,9 +178,8 @@ impl Inflow {
 
     /// Room for the rest of the frame that has begun, and for what may follow it.
     fn make_room(&mut self) {
-        let is_full = self.unread.end == self.buffer.len();
         let begun = self.unread.len();
-        if self.unread.start > 0 && (is_full || self.unread.end + FRAME_BYTES > self.buffer.len()) {
+        if self.unread.start > 0 && self.unread.end + FRAME_BYTES > self.buffer.len() {
             self.buffer.copy_within(self.unread.clone(), 0);
             self.unread = 0..begun;
         }

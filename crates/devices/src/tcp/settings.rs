@@ -186,4 +186,15 @@ mod tests {
             assert!(read(&[(name, value)]).is_err_and(|error| error.contains(name)), "{name}");
         }
     }
+
+    #[test]
+    fn a_socket_gets_what_finds_the_dead() {
+        let socket = super::super::acceptor::stream_socket(rustix::net::AddressFamily::INET).unwrap();
+        Settings::default().apply(&socket);
+        assert_eq!(sockopt::tcp_nodelay(&socket), Ok(true));
+        assert_eq!(sockopt::socket_keepalive(&socket), Ok(true));
+        assert_eq!(sockopt::tcp_keepidle(&socket), Ok(KEEPALIVE_IDLE));
+        assert_eq!(sockopt::tcp_keepintvl(&socket), Ok(KEEPALIVE_INTERVAL));
+        assert_eq!(sockopt::tcp_user_timeout(&socket), Ok(DEAD_AFTER_MS));
+    }
 }

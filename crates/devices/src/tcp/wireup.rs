@@ -235,6 +235,15 @@ mod tests {
     }
 
     #[test]
+    fn who_knows_nobody_yet_has_a_rail_for_each_interface() {
+        let wireup = Wireup::listen_here(Settings::default()).unwrap();
+        let count = wireup.interfaces.len();
+        let (me, key) = (ProcessId(0), Key::new([1; 32]));
+        let device = wireup.open((me, me), key, Arc::new(Vec::new()), (1, 0)).unwrap();
+        assert!(count > 0 && device.rails.len() == count);
+    }
+
+    #[test]
     fn ranges_of_ports_are_read_and_nonsense_is_named() {
         assert_eq!(PortRange::parse("40000-40100"), Ok(PortRange { first: 40_000, last: 40_100 }));
         assert_eq!(PortRange::parse("7"), Ok(PortRange { first: 7, last: 7 }));

@@ -51,11 +51,10 @@ impl<P: Probe> Network<P> {
         check_routes(&graph, &routing, &nics)?;
         let (ports, channels, links) = ports(&graph, &firsts, &nics, &config)?;
         let owners = owners(&firsts, nics.len());
-        let widest = graph.switches().map(|s| graph.port_count(s.into())).max().unwrap_or(0);
-        let more_words = (widest * usize::from(config.vc_count)).div_ceil(64).max(1) - 1;
         let (longest_ps, horizon_ps) = horizon_ps(&links, &config);
         let first_nic_port = firsts[graph.switch_count()];
         let ethernet = Ethernet::new(&graph, &ports, (&channels, &owners), first_nic_port, &config);
+        let more_words = if ethernet.is_used() { 0 } else { more_words(&graph, &config)? };
         let per_port = config.crossbar_inputs == CrossbarInputs::PerPort && !ethernet.is_used();
         let lookahead_ps = if per_port { 1 } else { lookahead_ps(&links, &config) };
         let by_channel = config.arbitration == Arbitration::ChannelFirst;
@@ -105,6 +104,20 @@ impl<P: Probe> Network<P> {
             vlan_of: None,
         })
     }
+}
+
+/// Words of requests that each port needs beside the first.
+fn more_words(graph: &Graph, config: &Config) -> Result<usize, BuildError> {
+    let widest = graph.switches().map(|s| graph.port_count(s.into())).max().unwrap_or(0);
+    let lane_count = widest * usize::from(config.vc_count);
+    // A lane's number in its router, and the one behind it, have 16 bits.
+    if lane_count > usize::from(u16::MAX) {
+        let channels = config.vc_count;
+        let words =
+            format!("a switch of {widest} ports with {channels} virtual channels each: 65,535 at most");
+        return Err(BuildError::Config(words));
+    }
+    Ok(lane_count.div_ceil(64).max(1) - 1)
 }
 
 /// The transfer time of the longest packet, and how far ahead most looks lie: a packet sent now, its credit
@@ -187,9 +200,13 @@ fn port_firsts(graph: &Graph) -> Result<Vec<u32>, BuildError> {
         firsts.push(total as u32);
     }
     let nic_count: usize = graph.hosts().map(|host| graph.port_count(host.into())).sum();
-    // Lanes are numbered too, at most 16 for each port.
     let all = total + nic_count;
-    if all > (u32::MAX / 16 - 1) as usize { Err(BuildError::TooLarge(all)) } else { Ok(firsts) }
+    if have_numbers(all) { Ok(firsts) } else { Err(BuildError::TooLarge(all)) }
+}
+
+/// Whether so many ports can be numbered: their lanes are too, at most 16 for each.
+fn have_numbers(port_count: usize) -> bool {
+    port_count < (u32::MAX / 16) as usize
 }
 
 fn nics(graph: &Graph, firsts: &[u32]) -> Result<(Vec<NicState>, Vec<u32>), BuildError> {
@@ -336,6 +353,67 @@ mod tests {
     }
 
     #[test]
+    fn lanes_have_numbers_below_that_of_none() {
+        let most = 268_435_454;
+        assert!(have_numbers(most) && !have_numbers(most + 1));
+        // And one for all lanes of NICs.
+        assert!((most as u64 * 16 + 1) < u64::from(NONE));
+    }
+
+    #[test]
+    fn routes_of_another_graph_are_refused() {
+        let (_, routing) = pair(1);
+        // Both hosts have their switch, but the switches are not connected.
+        let mut graph = Graph::new();
+        for name in ["a", "b"] {
+            let (switch, host) = (graph.add_switch(name, &[]), graph.add_host(name));
+            graph.connect((host.into(), 0), (switch.into(), 2), LINK).unwrap();
+        }
+        let made = Network::new(graph, routing, Config::nsim());
+        assert!(matches!(made.err(), Some(BuildError::Routing(_))));
+    }
+
+    #[test]
+    fn a_network_of_nothing_is_one() {
+        let (_, routing) = pair(1);
+        let mut network = Network::new(Graph::new(), routing, Config::nsim()).unwrap();
+        assert_eq!(network.advance().unwrap(), None);
+    }
+
+    #[test]
+    fn lanes_fed_by_nics_are_marked() {
+        let (graph, routing) = pair(2);
+        let network = Network::new(graph, routing, Config::nsim()).unwrap();
+        let of_routers = 2 * network.first_nic_port as usize;
+        assert!(network.lanes.len() > of_routers && of_routers >= 12);
+        for (index, lane) in network.lanes[..of_routers].iter().enumerate() {
+            let far = network.ports[index / 2].far;
+            let is_fed_by_nic = (network.first_nic_port..NONE).contains(&far);
+            assert_eq!(lane.flags, if is_fed_by_nic { FROM_NIC } else { 0 }, "lane {index}");
+        }
+    }
+
+    #[test]
+    fn narrow_routers_have_two_channels_and_long_packets() {
+        let by_channel = |vc_allocation_ps, vc_count| {
+            let arbitration = Arbitration::ChannelFirst;
+            let config = Config { arbitration, vc_allocation_ps, vc_count, ..Config::nsim() };
+            let link = LinkClass::of(LINK.rate_bits_per_s, LINK.latency_ps, &config);
+            is_narrow(&[link], &config)
+        };
+        // 128 B at 200 ps a byte.
+        let cases = [by_channel(25_600, 2), by_channel(25_601, 2), by_channel(25_600, 3)];
+        assert_eq!(cases, [true, false, false]);
+    }
+
+    #[test]
+    fn a_bytes_time_is_rounded_to_the_nearest() {
+        let byte_time = |rate| LinkClass::of(rate, 0, &Config::nsim()).byte_time;
+        // 8,000 / 22 ps times 2^20 are 381,300,363.64; 8 us times 2^20.
+        assert_eq!([22_000_000_000, 1_000_000].map(byte_time), [381_300_364, 8_388_608_000_000]);
+    }
+
+    #[test]
     fn hosts_without_a_switch_are_refused_and_no_hosts_are_not() {
         let (graph, routing) = pair(1);
         assert!(check_routes(&graph, &routing, &[]).is_ok());
@@ -377,7 +455,7 @@ mod tests {
         let ethernet = size_of_val(&*network.ethernet.cables) + size_of_val(&*network.ethernet.groups);
         let others =
             [size_of_val(&*network.ports), size_of_val(&*network.nics), size_of_val(&*network.channels)];
-        assert_eq!(network.ethernet.memory_bytes(), ethernet);
+        assert_eq!((network.ethernet.memory_bytes(), network.held_max_bytes()), (ethernet, 0));
         assert_eq!(network.idle_memory_bytes(), ethernet + others.iter().sum::<usize>());
     }
 }

@@ -24,7 +24,6 @@
 //! sending.
 
 use ayatori_fabric::graph::{ChannelId, Graph, SwitchId};
-use ayatori_fabric::routing::Hop;
 
 use super::tcp::Connections;
 use super::{
@@ -53,8 +52,6 @@ pub(super) struct Cable {
     pub(super) link: LinkClass,
     /// The switch; `NONE` for a NIC.
     switch: u32,
-    /// The switch's port in the graph.
-    port: u16,
     /// Frames that wait for the output, and their bytes.
     pub(super) first: u32,
     last: u32,
@@ -180,7 +177,6 @@ impl Ethernet {
                     number: (groups[port].count > 1).then_some(number),
                     link: LinkClass::of(spec(port).rate_bits_per_s, spec(port).latency_ps, config),
                     switch: if is_nic { NONE } else { owners[port] },
-                    port: if is_nic { 0 } else { (port as u32 - state.first) as u16 },
                     first: NONE,
                     last: NONE,
                     queued_bytes: 0,
@@ -527,14 +523,13 @@ impl<P: Probe> Network<P> {
 
     /// The cable by which a frame leaves the switch that it has come into by `at`.
     fn way_on(&self, at: u32, frame: &Frame) -> u32 {
-        let Cable { switch, port, far, .. } = self.ethernet.cables[at as usize];
+        let Cable { switch, .. } = self.ethernet.cables[at as usize];
         let to = &self.nics[frame.to_nic as usize];
         let out_port = if switch == to.switch {
             to.switch_port
         } else {
-            let from_nic = self.ethernet.cables[far as usize].switch == NONE;
-            let arrived = (!from_nic).then_some(Hop { port, vc: 0 });
-            let hop = self.routing.next_hop(SwitchId(switch), arrived, SwitchId(to.switch), frame.flow);
+            // Only its virtual channel depends on where a packet has come by, and here are none.
+            let hop = self.routing.next_hop(SwitchId(switch), None, SwitchId(to.switch), frame.flow);
             self.switch_firsts[switch as usize] + u32::from(hop.port)
         };
         self.ethernet.groups[out_port as usize].cable(frame.hash)
@@ -570,6 +565,110 @@ impl<P: Probe> Network<P> {
         let look_ps = cable.free_ps.max(self.now_ps);
         if !cable.paused {
             self.wake_cable(at, look_ps);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{NoProbe, Tcp};
+    use ayatori_fabric::graph::LinkSpec;
+    use ayatori_fabric::routing::{Method, Routing};
+    use ayatori_fabric::topology::{HostLayout, Mesh, Topology};
+
+    /// 200 ps a byte.
+    const LINK: LinkSpec =
+        LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 1_000_000, cable_count: 1 };
+    const PAUSE: WhenFull = WhenFull::Pause { on_bytes: 3_000, off_bytes: 1_000 };
+
+    /// Two switches, a host at each.
+    fn network(when_full: WhenFull) -> Network {
+        let topology = Topology::Mesh(Mesh { extents: vec![2] });
+        let hosts = HostLayout { per_switch_count: 1, nic_count: 1, link: LINK };
+        let graph = topology.build_with_hosts(LINK, hosts).unwrap();
+        let routing = Routing::new(Method::usual_for(&topology), &topology, &graph).unwrap();
+        let queueing = Queueing::Output(SharedBuffer { when_full, lag_hash: LagHash::Addresses });
+        let config = Config { queueing, vc_count: 1, ..Config::nsim() };
+        Network::with_probe(graph, routing, config, NoProbe).unwrap()
+    }
+
+    /// A switch's end of a NIC's cable, and of another one.
+    fn ends(network: &Network) -> (u32, u32) {
+        let nic = network.nics[0].port as usize;
+        let at = network.ethernet.cables[network.ethernet.groups[nic].cable(0) as usize].far;
+        let switch = network.ethernet.cables[at as usize].switch;
+        let is_other = |&out: &usize| out as u32 != at && network.ethernet.cables[out].switch == switch;
+        let out = (0..network.ethernet.cables.len()).find(is_other).unwrap();
+        (at, out as u32)
+    }
+
+    #[test]
+    fn memory_is_full_above_its_limit_and_not_at_it() {
+        let mut network = self::network(PAUSE);
+        let (at, out) = ends(&network);
+        assert_eq!(network.enter_memory(at, out, 3_000), Some(false));
+        assert_eq!([1, 1].map(|bytes| network.enter_memory(at, out, bytes)), [Some(true), Some(false)]);
+        let tcp = Tcp::default();
+        let mut network = self::network(WhenFull::Drop { memory_bytes: 3_000, queue_bytes: 9_000, tcp });
+        assert_eq!([3_000, 1].map(|bytes| network.enter_memory(at, out, bytes)), [Some(false), None]);
+    }
+
+    #[test]
+    fn a_pause_frame_waits_for_the_frame_before_it() {
+        let mut network = network(PAUSE);
+        let (at, _) = ends(&network);
+        let far = network.ethernet.cables[at as usize].far;
+        network.ethernet.cables[at as usize].free_ps = 5_000;
+        for (now_ps, starts_ps) in [(1_000, 5_000), (9_000, 9_000)] {
+            network.now_ps = now_ps;
+            network.signal(at);
+            let event = network.queue.pop().unwrap();
+            // 84 B at 200 ps, and the cable.
+            let expected = (starts_ps + 16_800 + 1_000_000, Class::Pause, far);
+            assert_eq!((event.time_ps, event.class, event.entity), expected);
+        }
+    }
+
+    /// Each of two cables waits for the other.
+    #[test]
+    fn the_circle_begins_with_its_first_cable() {
+        let mut network = network(PAUSE);
+        let ethernet = &mut network.ethernet;
+        for (at, other) in [(0, 1), (1, 0)] {
+            let frame = Frame {
+                ready_ps: 0,
+                injected_ps: 0,
+                tail_ps: 0,
+                next: NONE,
+                message: 0,
+                to_nic: 0,
+                flow: 0,
+                bytes: 100,
+                hash: 0,
+                input: ethernet.cables[other as usize].far,
+                is_last: true,
+            };
+            ethernet.cables[at as usize].first = ethernet.frames.insert(frame);
+            ethernet.cables[at as usize].paused = true;
+        }
+        assert_eq!(ethernet.circle(), [0, 1]);
+    }
+
+    #[test]
+    fn whatever_a_cable_keeps_is_left_over() {
+        let changes: [fn(&mut Cable); 5] = [
+            |cable| cable.held_bytes = 1,
+            |cable| cable.first = 0,
+            |cable| cable.paused = true,
+            |cable| cable.asked = true,
+            |cable| cable.coming_first = 0,
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            let mut network = network(PAUSE);
+            assert!(network.ethernet.leftover().is_none());
+            change(&mut network.ethernet.cables[1]);
+            assert!(network.ethernet.leftover().is_some(), "{index}");
         }
     }
 }

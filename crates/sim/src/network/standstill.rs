@@ -110,3 +110,26 @@ impl<P: Probe> Network<P> {
         Lane { channel: self.channels[far as usize], vc: (lane % vc_count) as u8 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::nsim_torus;
+    use crate::network::NoProbe;
+
+    #[test]
+    fn whatever_is_not_as_before_is_left_over() {
+        let changes: [fn(&mut Network); 4] = [
+            |network| network.lanes[0].credit_bytes -= 1,
+            |network| network.lanes[0].head = 0,
+            |network| network.ports[0].requests[1] = 1,
+            |network| network.more_requests = vec![1],
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            let mut network = nsim_torus(&[2], NoProbe).unwrap();
+            assert_eq!(network.leftovers(), None);
+            change(&mut network);
+            assert!(network.leftovers().is_some(), "{index}");
+        }
+    }
+}

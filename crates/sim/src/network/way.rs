@@ -154,7 +154,7 @@ impl Routes<'_> {
         if switch == to.switch {
             return Way::to_nic::<NARROW>((to.switch_port - first) as u16);
         }
-        let class = if self.vcs_per_class == 1 { vc } else { vc / self.vcs_per_class };
+        let class = vc / self.vcs_per_class;
         // What comes from a NIC arrives by no port the routing knows.
         let arrived = (flags & FROM_NIC == 0).then_some(Hop { port, vc: class });
         let (hop, run) = self.routing.next_run(SwitchId(switch), arrived, SwitchId(to.switch), to_nic);

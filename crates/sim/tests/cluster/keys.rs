@@ -307,7 +307,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.register_page_ns", "900"),
     ("host_models.h.tcp.initial_window_segments", "1"),
     ("host_models.h.tcp.window_max_bytes", "5000"),
-    ("host_models.h.tcp.timeout_min_ms", "900"),
+    ("host_models.h.tcp.timeout_min_ms", "5"),
     ("host_models.h.tcp.ack_delay_ms", "400"),
     ("host_models.h.tcp.jitter_ns", "90000"),
 ];

@@ -2,7 +2,7 @@
 
 use ayatori_fabric::graph::{Graph, LinkSpec};
 use ayatori_fabric::routing::{Method, Routing};
-use ayatori_fabric::topology::{Explicit, Topology};
+use ayatori_fabric::topology::{Explicit, Mesh, Topology};
 use ayatori_sim::network::{Config, Gap, Message, Network, NicOrder, Occurrence, Switching};
 
 use crate::worlds::*;
@@ -185,4 +185,19 @@ fn one_packet_buffer_halves_throughput_by_the_credit_round_trip() {
     // over the link and through the pipeline, its length, and the latency back.
     let round_ps = (LATENCY_PS + FLIT_PS + PIPELINE_PS) + FULL_PS + LATENCY_PS;
     assert_eq!(deliveries(&mut network), [(0, unloaded_ps(1, 2_048) + (packet_count - 1) * round_ps)]);
+}
+
+#[test]
+fn a_packet_goes_straight_on_for_any_number_of_hops() {
+    // More than a step of a way counts, in narrow and in wide routers.
+    let row = Topology::Mesh(Mesh { extents: vec![270] });
+    for vc_count in [2, 4] {
+        let mut network = network(&row, DATELINE, 1, Config { vc_count, ..Config::nsim() });
+        for (from, to, packets) in [(0, 269, 1), (269, 0, 1), (0, 269, 5), (269, 0, 5)] {
+            let begin_ps = network.now_ps();
+            network.send(message(from, to, packets * FULL_PAYLOAD));
+            let expected_ps = begin_ps + unloaded_ps(269, 2_048) + (packets - 1) * FULL_PS;
+            assert_eq!(deliveries(&mut network), [(from, expected_ps)], "{vc_count} channels");
+        }
+    }
 }

@@ -7,8 +7,8 @@ use ayatori_fabric::topology::{Complete, Explicit, HostLayout, Ring, Topology, T
 use ayatori_random::Random;
 use ayatori_sim::machine::{Simulated, simulate};
 use ayatori_sim::network::{
-    Config, LagHash, Message, Network, NicId, NicOrder, NoProbe, Queueing, SharedBuffer, Switching, WhenFull,
-    cable_of,
+    Config, Gap, LagHash, Message, Network, NicId, NicOrder, NoProbe, Queueing, SharedBuffer, Switching,
+    WhenFull, cable_of,
 };
 
 use crate::worlds::{deliveries, message};
@@ -102,6 +102,27 @@ fn a_frame_takes_the_closed_form_through_two_switches() {
         assert_eq!(counters.packet_hop_count, 1, "from switch to switch");
         assert_eq!(counters.packet_latency_sum_ps, u128::from(expected_ps));
     }
+}
+
+#[test]
+fn a_gap_is_behind_each_frame() {
+    let mut network = machine(2, 1, "");
+    network.send(Message { gap: Gap::packets(0.5), ..message(0, 1, 3 * 1_500) });
+    // Two frames and their gaps, and the third over both cables.
+    let expected_ps = (3 + 2) * FRAME * PS_PER_BYTE + 2 * CABLE_PS;
+    assert_eq!(deliveries(&mut network), [(0, expected_ps)]);
+    assert_eq!(network.counters().packet_hop_count, 0, "no way between switches");
+}
+
+#[test]
+fn frames_wait_for_those_before_them() {
+    let mut network = machine(3, 1, "");
+    for from in [1, 2] {
+        network.send(message(from, 0, 1_500));
+    }
+    deliveries(&mut network);
+    let waited_ps: u64 = network.channel_loads().map(|load| load.waited_ps).sum();
+    assert_eq!(waited_ps, FRAME * PS_PER_BYTE);
 }
 
 /// Worked out by hand from addresses that count from 1.

@@ -5,6 +5,7 @@ mod deadlock;
 mod digest;
 mod ethernet;
 mod invariants;
+mod order;
 mod plans;
 mod queries;
 mod saturation;

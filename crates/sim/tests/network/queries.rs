@@ -7,7 +7,7 @@ use ayatori_fabric::graph::{ChannelId, HostId};
 use ayatori_fabric::routing::{Method, Routing};
 use ayatori_fabric::topology::{HostLayout, Mesh, Topology};
 use ayatori_sim::machine::simulate;
-use ayatori_sim::network::{ChannelLoad, Config, Message, Network, NicId, Probe};
+use ayatori_sim::network::{ChannelLoad, Config, Message, Network, NicId, Occurrence, Probe};
 
 use crate::worlds::*;
 
@@ -97,6 +97,23 @@ fn a_probe_is_told_all_that_the_links_carry() {
         assert_eq!(told.given_bytes, 50_000);
         let (at, bytes): (Vec<u64>, Vec<u64>) = told.delivered.iter().copied().unzip();
         assert_eq!((at, bytes.iter().sum::<u64>()), (times, 50_000));
+    }
+}
+
+#[test]
+fn time_stands_where_it_was_to_stop() {
+    let mut network = row(1, Config::nsim(), None::<Tally>);
+    // The first of them begins a slice of time, however long slices are.
+    let at_ps = 1 << 40;
+    for (token, time_ps) in (0..).zip([at_ps, at_ps + 5]) {
+        network.set_timer(time_ps, token);
+    }
+    for (limit_ps, token) in
+        [(1_000, None), (at_ps - 1, None), (at_ps, Some(0)), (at_ps + 4, None), (at_ps + 5, Some(1))]
+    {
+        let timer = token.map(|token| Occurrence::Timer { token });
+        assert_eq!(network.advance_until(limit_ps).unwrap(), timer);
+        assert_eq!(network.now_ps(), limit_ps);
     }
 }
 

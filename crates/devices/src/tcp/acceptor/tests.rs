@@ -313,6 +313,8 @@ fn an_address_that_cannot_be_dialled_is_tried_again_soon() {
     pass_time(&mut acceptor);
     acceptor.act();
     assert!(acceptor.dials.is_empty());
+    let obstacle = acceptor.shared.obstacles.to(ProcessId(1)).expect("it is kept").to_string();
+    assert!(obstacle.starts_with("from 127.0.0.1 to 127.255.255.255:9: "), "{obstacle}");
     // It is said at once, and not when an answer has failed to come.
     let news = acceptor.shared.take_news();
     assert!(
@@ -329,4 +331,81 @@ fn callers_that_were_shown_out_are_waited_for_no_more() {
     caller.set_nonblocking(true).expect("asked again and again");
     until(&mut acceptor, |_| matches!(caller.read(&mut [0; 8]), Ok(0)).then_some(()));
     assert!(acceptor.pending.is_empty() && acceptor.connections.poll_timeout().is_none());
+}
+
+#[test]
+fn one_that_was_awaited_is_dialled_at_once_when_wanted() {
+    let lo = interface("lo", 1, &["127.0.0.1/8"]);
+    let endpoints = vec![Endpoint::new(&lo, vec![(lo.addresses[0], 9)])];
+    let (mut acceptor, _) = acceptor_with(Some(Card { node: 1, cpus_count: 1, endpoints }));
+    // No time passes.
+    acceptor.start += HANG_LIMIT;
+    let due = [Order::Await(ProcessId(1)), Order::Want(ProcessId(1))].map(|order| {
+        acceptor.shared.order(order);
+        turn(&mut acceptor);
+        acceptor.connections.poll_timeout().expect("a dial")
+    });
+    assert!(due[1] < due[0] && due[1] == acceptor.now(), "{due:?}");
+}
+
+#[test]
+fn a_dial_that_is_one_too_many_is_closed_at_once() {
+    use ayatori_core::connect::Verdict;
+    for verdict in [Verdict::Busy, Verdict::Duplicate] {
+        let (mut acceptor, far) = dialling();
+        let (mut stream, hello) = answered(&mut acceptor, &far);
+        let key = Key::new(KEY);
+        let challenge = handshake::challenge(&key, &hello, [7; 16]);
+        stream.write_all(&challenge).expect("sent");
+        let _: [u8; PROOF_BYTES] = read(&mut acceptor, &mut stream);
+        let epoch = Hello::parse(&hello).expect("a hello").epoch;
+        let verdict = handshake::emit_verdict(&key, verdict, epoch, &hello, &challenge);
+        let before = acceptor.connections.poll_timeout();
+        stream.write_all(&verdict).expect("sent");
+        // The dial is waited for no more.
+        until(&mut acceptor, |acceptor| (acceptor.connections.poll_timeout() != before).then_some(()));
+        assert!(acceptor.dials.is_empty());
+    }
+}
+
+#[test]
+fn a_peer_of_more_interfaces_gets_no_more_rails_than_there_are() {
+    let far = TcpListener::bind("127.0.0.1:0").expect("listens");
+    let port = far.local_addr().expect("an address").port();
+    let lo = interface("lo", 1, &["127.0.0.1/8"]);
+    let endpoints = vec![Endpoint::new(&lo, vec![(lo.addresses[0], port)]); 3];
+    let (mut acceptor, _) = acceptor_with(Some(Card { node: 1, cpus_count: 1, endpoints }));
+    acceptor.shared.order(Order::Want(ProcessId(1)));
+    assert!(acceptor.take_orders());
+    pass_time(&mut acceptor);
+    acceptor.act();
+    assert_eq!(acceptor.dials.len(), acceptor.setup.rails_count);
+}
+
+/// More call than events are taken from the kernel at a time, and after it has closed for a while.
+#[test]
+fn the_thread_answers_all_that_call_and_sleeps_then() {
+    let (mut acceptor, address) = acceptor();
+    acceptor.close_for_a_while();
+    acceptor.closed_until = Some(acceptor.start);
+    let shared = Arc::clone(&acceptor.shared);
+    let (name, named) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        name.send(std::fs::read_link("/proc/thread-self").expect("a name")).expect("asked for");
+        acceptor.run();
+    });
+    let stat = std::path::Path::new("/proc").join(named.recv().expect("a name")).join("stat");
+    for _ in 0..400 {
+        let mut caller = TcpStream::connect(address).expect("connected");
+        caller.write_all(&[9; HELLO_BYTES]).expect("sent");
+        caller.set_read_timeout(Some(HANG_LIMIT)).expect("a limit");
+        assert_eq!(caller.read(&mut [0; 8]).ok(), Some(0), "it is shown out");
+    }
+    // The state follows the program's name in brackets.
+    let is_asleep = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
+    while !is_asleep() {
+        std::thread::yield_now();
+    }
+    shared.order(Order::Stop);
+    thread.join().expect("it ends");
 }

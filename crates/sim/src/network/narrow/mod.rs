@@ -170,6 +170,8 @@ impl<P: Probe, const BY_CHANNEL: bool> Looks<'_, P, BY_CHANNEL> {
         let state = &self.ports[port as usize];
         debug_assert!(state.free_ps <= now_ps, "a port is looked at while it sends");
         let (turns, requests) = (Turns(state.turn), state.requests);
+        // A port is woken for a lane that wants it, and only its own looks take requests away.
+        debug_assert!(requests != [0; 2], "a look that no lane waits for");
         // Mostly the first in turn can go.
         let (index, channel) = turns.first::<BY_CHANNEL>(requests);
         let restarts = BY_CHANNEL
@@ -177,7 +179,7 @@ impl<P: Probe, const BY_CHANNEL: bool> Looks<'_, P, BY_CHANNEL> {
                 & (turns.last() == channel)
                 & (state.far < self.first_nic_port);
         let lane_id = state.first * self.vc_count + index;
-        let can_go = requests != [0; 2] && !restarts && {
+        let can_go = !restarts && {
             let LaneState { ready_ps, head_target, head_bytes, .. } = self.lanes[lane_id as usize];
             let ahead = &mut self.lanes[head_target.min(self.nic_lane) as usize];
             (ready_ps <= now_ps) & ahead.has_room(self.returns, head_bytes, now_ps)

@@ -9,8 +9,10 @@
 //! - what is on its way during recovery: RFC 6675, section 4; how much of it, proportional rate reduction:
 //!   RFC 6937;
 //! - loss: what was sent before something that has arrived, at once after three selective acknowledgements
-//!   or in recovery, else a quarter of a round trip later; and the probe for a lost tail: RFC 8985
-//!   (RACK-TLP). No connection's segments overtake each other here, so the wait is never longer;
+//!   or in recovery, else when its own answer is late by a quarter of a round trip; and the probe for a lost
+//!   tail, with Linux' margins: RFC 8985 (RACK-TLP). No connection's segments overtake each other here, so
+//!   the wait is never longer. A probe that replaced what was lost halves the window, too: that it was not
+//!   needed is said by what has come twice (RFC 2883);
 //! - the retransmission timer: RFC 6298;
 //! - acknowledgements at the latest after the second segment, after a delay, or with data of the other
 //!   direction: RFC 9293, section 3.8.6.3.
@@ -26,6 +28,8 @@ const SACKED_COUNT: u32 = 3;
 pub(super) const BLOCK_COUNT: usize = 3;
 /// The longest retransmission timeout, ps: RFC 6298 allows a limit of at least 60 s.
 const TIMEOUT_MAX_PS: u64 = 60_000_000_000_000;
+/// Timers of probes and of what may be late are set so much later, ps: Linux' `TCP_TIMEOUT_MIN_US`.
+const MARGIN_PS: u64 = 2_000_000_000;
 /// Segments in order after which an acknowledgement may wait no longer.
 const ACK_EVERY_COUNT: u32 = 2;
 
@@ -39,6 +43,8 @@ pub(super) struct Ack {
     pub(super) next: u32,
     /// What has arrived above, the latest first; empty ones are `(0, 0)`.
     pub(super) blocks: [Block; BLOCK_COUNT],
+    /// A segment that has come once more; it takes the place of a block.
+    pub(super) twice: Option<u32>,
 }
 
 /// A segment that was sent and is not acknowledged.
@@ -91,6 +97,15 @@ enum Timer {
     Reordering,
 }
 
+/// A probe of which is not known what became of it.
+#[derive(Debug, Clone, Copy)]
+struct Probe {
+    /// The segment behind all that had been sent.
+    end: u32,
+    /// The segment that it was once more; `None`: new data.
+    again: Option<u32>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
@@ -128,8 +143,9 @@ pub(super) struct Stream {
     /// Transmissions of which is not decided whether they are lost, by order, with their segments.
     undecided: VecDeque<(u64, u32)>,
     transmission_count: u64,
-    /// The latest transmission known to have arrived.
+    /// The latest transmission known to have arrived, and after how long its answer came.
     arrived_order: Option<u64>,
+    answered_after_ps: u64,
     round_trip_min_ps: u64,
     /// Below: nothing lost waits to be sent again.
     resent_below: u32,
@@ -140,12 +156,14 @@ pub(super) struct Stream {
     /// When the timer runs out; `u64::MAX` if it is off.
     pub(super) deadline_ps: u64,
     timer: Timer,
-    has_probed: bool,
     probe_due: bool,
+    probe: Option<Probe>,
     // The receiver.
     expected: u32,
     beyond: Vec<Block>,
     unacked_count: u32,
+    /// Has come once more, and the sender is to hear of it.
+    twice: Option<u32>,
     /// When a delayed acknowledgement is due.
     pub(super) ack_deadline_ps: u64,
 }
@@ -168,6 +186,7 @@ impl Stream {
             undecided: VecDeque::new(),
             transmission_count: 0,
             arrived_order: None,
+            answered_after_ps: 0,
             round_trip_min_ps: u64::MAX,
             resent_below: 0,
             smoothed_ps: 0,
@@ -176,11 +195,12 @@ impl Stream {
             last_sent_ps: 0,
             deadline_ps: u64::MAX,
             timer: Timer::Retransmission,
-            has_probed: false,
             probe_due: false,
+            probe: None,
             expected: 0,
             beyond: Vec::new(),
             unacked_count: 0,
+            twice: None,
             ack_deadline_ps: u64::MAX,
         };
         stream.measure(round_trip_ps);
@@ -212,7 +232,8 @@ impl Stream {
             return if has_new && self.has_room() { Next::New } else { Next::Again(self.next_number() - 1) };
         }
         if self.sent.is_empty() && now_ps > self.last_sent_ps.saturating_add(self.timeout_ps) {
-            self.window_count = self.window_count.min(self.rules.initial_window_count);
+            let least_count = self.window_count.min(self.rules.initial_window_count);
+            (self.window_count, self.grown_count) = (least_count, 0);
         }
         if self.flight_count() >= self.window_count {
             return Next::Wait;
@@ -269,13 +290,14 @@ impl Stream {
         self.transmission_count += 1;
         let segment = self.at(number);
         (segment.sent_ps, segment.order) = (now_ps, order);
+        let again = segment.is_ambiguous.then_some(number);
         self.undecided.push_back((order, number));
         if let State::Recovery { sent_count, .. } = &mut self.state {
             *sent_count += 1;
         }
         self.last_sent_ps = now_ps;
         if self.probe_due {
-            (self.probe_due, self.has_probed) = (false, true);
+            (self.probe_due, self.probe) = (false, Some(Probe { end: self.next_number(), again }));
             self.start_timer(now_ps);
         } else if self.deadline_ps == u64::MAX || self.timer == Timer::Probe {
             self.start_timer(now_ps);
@@ -290,15 +312,13 @@ impl Stream {
             return;
         }
         let mut after_ps = self.timeout_ps;
-        let may_probe =
-            !self.has_probed && self.state == State::Open && self.sacked_count == 0 && self.smoothed_ps > 0;
-        if may_probe {
-            // One segment alone may wait for its acknowledgement.
-            let alone_ps = if self.sent.len() == 1 { self.rules.ack_delay_ps } else { 0 };
-            let probe_ps = 2 * self.smoothed_ps + alone_ps;
-            if probe_ps < after_ps {
-                (after_ps, self.timer) = (probe_ps, Timer::Probe);
-            }
+        if self.probe.is_none() && self.state == State::Open && self.sacked_count == 0 {
+            // One segment alone may wait for its acknowledgement: as long as Linux grants it.
+            let is_alone = self.sent.len() == 1;
+            let more_ps = if is_alone { self.rules.timeout_min_ps } else { MARGIN_PS };
+            // No later than a retransmission, which it then precedes.
+            after_ps = after_ps.min(2 * self.smoothed_ps + more_ps);
+            self.timer = Timer::Probe;
         }
         self.deadline_ps = now_ps + after_ps;
     }
@@ -312,7 +332,7 @@ impl Stream {
         match self.timer {
             Timer::Probe => self.probe_due = true,
             Timer::Reordering => {
-                self.decide_lost();
+                self.decide_lost(now_ps, self.round_trip_min_ps / 4);
                 self.reduce(0);
                 self.start_timer(now_ps);
             }
@@ -330,8 +350,7 @@ impl Stream {
             self.slow_start_until_count = (self.sent.len() as u32 / 2).max(2);
         }
         (self.window_count, self.grown_count) = (1, 0);
-        self.state = State::Loss { until: self.next_number() };
-        self.has_probed = false;
+        (self.state, self.probe) = (State::Loss { until: self.next_number() }, None);
         for segment in &mut self.sent {
             segment.is_lost = !segment.is_sacked;
             segment.is_sent_again = false;
@@ -369,6 +388,7 @@ impl Stream {
         if let Some(round_trip_ps) = round_trip_ps {
             self.measure(round_trip_ps);
         }
+        self.end_probe(ack);
         if arrived_count + acked_count == 0 {
             return;
         }
@@ -386,17 +406,29 @@ impl Stream {
         if may_grow {
             self.grow(acked_count, flight_before_count);
         }
-        self.has_probed &= acked_count == 0;
+        // RFC 8985, section 6.2, step 4.
         let waits = self.sacked_count < SACKED_COUNT && self.state == State::Open;
-        if !waits {
-            self.decide_lost();
-        }
+        let late_ps = if waits { self.round_trip_min_ps / 4 } else { 0 };
+        self.decide_lost(now_ps, late_ps);
         self.reduce(arrived_count);
-        if waits && self.has_earlier() {
+        if let Some(sent_ps) = self.last_earlier_ps() {
             self.timer = Timer::Reordering;
-            self.deadline_ps = now_ps + self.round_trip_min_ps / 4;
+            let late_at_ps = sent_ps + self.answered_after_ps + late_ps;
+            self.deadline_ps = (late_at_ps + MARGIN_PS).min(now_ps + self.timeout_ps);
         } else if acked_count > 0 || self.timer != Timer::Retransmission {
             self.start_timer(now_ps);
+        }
+    }
+
+    /// RFC 8985, section 7.4: a probe that did not come twice has replaced what was lost.
+    fn end_probe(&mut self, ack: &Ack) {
+        let Some(Probe { end, again }) = self.probe.filter(|probe| probe.end <= ack.next) else { return };
+        if again.is_none() || again == ack.twice {
+            self.probe = None;
+        } else if ack.next > end {
+            self.probe = None;
+            self.slow_start_until_count = (self.window_count / 2).max(2);
+            (self.window_count, self.grown_count) = (self.slow_start_until_count, 0);
         }
     }
 
@@ -424,7 +456,9 @@ impl Stream {
             // What arrived is an earlier transmission.
             return;
         }
-        self.arrived_order = self.arrived_order.max(Some(segment.order));
+        if self.arrived_order < Some(segment.order) {
+            (self.arrived_order, self.answered_after_ps) = (Some(segment.order), after_ps);
+        }
     }
 
     /// Whether a transmission before one that has arrived is undecided; those decided by themselves are
@@ -439,16 +473,28 @@ impl Stream {
         false
     }
 
+    /// When the last undecided transmission before one that has arrived was made.
+    fn last_earlier_ps(&self) -> Option<u64> {
+        let end = self.undecided.partition_point(|&(order, _)| Some(order) < self.arrived_order);
+        let mut latest_first = self.undecided.range(..end).rev();
+        let &(_, number) = latest_first.find(|&&(order, number)| self.is_on_its_way(order, number))?;
+        self.segment(number).map(|segment| segment.sent_ps)
+    }
+
     /// Whether a transmission is the latest of a segment that has not arrived.
     fn is_on_its_way(&self, order: u64, number: u32) -> bool {
         self.segment(number).is_some_and(|segment| segment.order == order && !segment.is_sacked)
     }
 
-    /// What was sent before something that has arrived is lost.
-    fn decide_lost(&mut self) {
+    /// What was sent before something that has arrived is lost, if its own answer is so late.
+    fn decide_lost(&mut self, now_ps: u64, late_ps: u64) {
         let mut is_new = false;
-        while self.has_earlier() {
-            let Some((_, number)) = self.undecided.pop_front() else { break };
+        let answered_after_ps = self.answered_after_ps + late_ps;
+        while self.has_earlier()
+            && let Some(&(_, number)) = self.undecided.front()
+            && self.at(number).sent_ps + answered_after_ps <= now_ps
+        {
+            self.undecided.pop_front();
             let segment = self.at(number);
             let was = (segment.is_lost, segment.is_sent_again);
             (segment.is_lost, segment.is_sent_again) = (true, false);
@@ -461,8 +507,9 @@ impl Stream {
             let from_count = self.sent.len() as u32;
             self.state =
                 State::Recovery { until: self.next_number(), from_count, arrived_count: 0, sent_count: 0 };
-            self.slow_start_until_count = (from_count / 2).max(2);
-            self.grown_count = 0;
+            // Without what selective acknowledgements let go beyond the window (RFC 5681, section 3.2).
+            self.slow_start_until_count = (from_count.min(self.window_count) / 2).max(2);
+            (self.grown_count, self.probe) = (0, None);
         }
     }
 
@@ -522,7 +569,9 @@ impl Stream {
         let is_known =
             number < before || self.beyond.iter().any(|&(first, end)| (first..end).contains(&number));
         if is_known || number > before {
-            if !is_known {
+            if is_known {
+                self.twice = Some(number);
+            } else {
                 self.keep_beyond(number);
             }
             return Taken { in_order: (before, before), ack_now: true };
@@ -554,11 +603,13 @@ impl Stream {
     pub(super) fn take_ack(&mut self) -> Ack {
         self.unacked_count = 0;
         self.ack_deadline_ps = u64::MAX;
+        let twice = self.twice.take();
         let mut blocks = [(0, 0); BLOCK_COUNT];
-        for (place, &block) in blocks.iter_mut().zip(&self.beyond) {
+        let room = BLOCK_COUNT - usize::from(twice.is_some());
+        for (place, &block) in blocks[..room].iter_mut().zip(&self.beyond) {
             *place = block;
         }
-        Ack { next: self.expected, blocks }
+        Ack { next: self.expected, blocks, twice }
     }
 
     /// Whether all that was sent is acknowledged.
@@ -577,11 +628,19 @@ impl Segment {
 mod tests {
     use super::*;
 
+    const MS: u64 = 1_000_000_000;
+
+    fn ack(next: u32, blocks: &[Block]) -> Ack {
+        let mut ack = Ack { next, ..Ack::default() };
+        ack.blocks[..blocks.len()].copy_from_slice(blocks);
+        ack
+    }
+
     #[test]
     fn nothing_is_lost_where_nothing_has_come_out_of_order() {
         let mut stream = Stream::new(Tcp::default(), 10, 1_000_000);
         let _ = stream.send_new(0, 1_448, NONE);
-        stream.decide_lost();
+        stream.decide_lost(1_000_000, 0);
         assert_eq!((stream.state, stream.lost_count), (State::Open, 0));
     }
 
@@ -607,11 +666,11 @@ mod tests {
     fn after_a_timeout_one_segment_goes_and_half_is_aimed_at() {
         for (count, half) in [(10, 5), (3, 2)] {
             let mut stream = sending(count);
-            (stream.grown_count, stream.has_probed) = (3, true);
+            stream.grown_count = 3;
             let timeout_ps = 2 * stream.timeout_ps;
             stream.time_out(7);
             assert_eq!((stream.slow_start_until_count, stream.window_count), (half, 1));
-            assert_eq!((stream.grown_count, stream.has_probed, stream.lost_count), (0, false, count));
+            assert_eq!((stream.grown_count, stream.lost_count), (0, count));
             assert_eq!(stream.deadline_ps, 7 + timeout_ps);
             // A second one halves nothing more.
             stream.slow_start_until_count = 7;
@@ -646,5 +705,78 @@ mod tests {
         assert!(!stream.receive(6).ack_now);
         let _ = stream.take_ack();
         assert!(!stream.receive(7).ack_now);
+    }
+
+    /// Three selective acknowledgements of ten segments.
+    #[test]
+    fn recovery_begins_with_what_rfc_6937_counts() {
+        let mut stream = sending(10);
+        stream.grown_count = 3;
+        stream.on_ack(MS, &ack(0, &[(1, 4)]));
+        let (until, from_count) = (10, 10);
+        let recovery = State::Recovery { until, from_count, arrived_count: 3, sent_count: 0 };
+        assert_eq!((stream.state, stream.grown_count), (recovery, 0));
+        // 3 of 10 have arrived, and half is aimed at: two go, of which the lost one is first.
+        assert_eq!([stream.next(MS, true), stream.next(MS, false)], [Next::Again(0); 2]);
+        let _ = stream.send_again(MS, 0);
+        assert_eq!(stream.next(MS, true), Next::New);
+        let _ = stream.send_new(MS, 1_448, NONE);
+        assert_eq!(stream.next(MS, true), Next::Wait);
+        // What is acknowledged in order has arrived, too.
+        stream.on_ack(2 * MS, &ack(6, &[]));
+        let recovery = State::Recovery { until, from_count, arrived_count: 6, sent_count: 2 };
+        assert_eq!(stream.state, recovery);
+    }
+
+    #[test]
+    fn so_much_is_sent_in_recovery_as_is_missing_below_half() {
+        // With exactly half on its way the first loss alone goes.
+        let mut stream = sending(10);
+        stream.on_ack(MS, &ack(0, &[(2, 5)]));
+        assert_eq!((stream.flight_count(), stream.slow_start_until_count, stream.window_count), (5, 5, 6));
+        // With less as much as has arrived, and one more.
+        let mut stream = sending(10);
+        stream.on_ack(MS, &ack(0, &[(7, 10)]));
+        assert_eq!((stream.flight_count(), stream.window_count), (0, 4));
+        // Nothing has arrived since the timer: the first loss alone.
+        let mut stream = sending(10);
+        stream.on_ack(MS, &ack(0, &[(1, 2)]));
+        assert!(!stream.on_deadline(MS + MS / 4));
+        assert_eq!((stream.flight_count(), stream.window_count), (8, 9));
+        let _ = stream.send_again(MS + MS / 4, 0);
+        stream.reduce(0);
+        assert_eq!((stream.flight_count(), stream.window_count), (9, 9));
+        // Half of two is not less than two.
+        let mut stream = sending(2);
+        stream.on_ack(MS, &ack(0, &[(1, 2)]));
+        assert!(!stream.on_deadline(MS + MS / 4));
+        assert_eq!(stream.slow_start_until_count, 2);
+    }
+
+    #[test]
+    fn a_window_begins_anew_after_more_than_a_timeout() {
+        for (after_ps, count) in [(0, 20), (1, 10)] {
+            let mut stream = sending(10);
+            stream.on_ack(MS, &ack(10, &[]));
+            stream.grown_count = 7;
+            assert_eq!(stream.next(stream.timeout_ps + after_ps, true), Next::New);
+            assert_eq!((stream.window_count, stream.grown_count), (count, if count == 20 { 7 } else { 0 }));
+        }
+    }
+
+    #[test]
+    fn for_a_loss_that_a_probe_repaired_a_window_is_halved_once() {
+        for (count, half) in [(10, 5), (3, 2)] {
+            let mut stream = sending(2);
+            (stream.window_count, stream.grown_count) = (count, 1);
+            stream.probe = Some(Probe { end: 2, again: Some(1) });
+            stream.end_probe(&ack(2, &[]));
+            assert_eq!((stream.window_count, stream.grown_count), (count, 1), "it may have come twice");
+            for next in [3, 4] {
+                stream.end_probe(&ack(next, &[]));
+                assert_eq!((stream.window_count, stream.slow_start_until_count), (half, half));
+                assert_eq!(stream.grown_count, 0);
+            }
+        }
     }
 }

@@ -67,6 +67,72 @@ fn the_acceptor_hears_of_what_ends_here() {
     let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("a pair");
     a.on_up(ProcessId(1), Rail(1), 4, socket.into());
     assert_eq!(told(&a).last(), Some(&format!("{:?}", Order::Broke(ProcessId(1), Rail(1), 4))));
+    // One that was found silent is to be made anew.
+    let (mut a, _b) = connected(1);
+    without_acceptor(&mut a);
+    let epoch = a.connections[0].as_ref().expect("it is up").epoch;
+    a.reset(Rail(1), ProcessId(1));
+    assert_eq!(told(&a), [format!("{:?}", Order::Broke(ProcessId(1), Rail(1), epoch))]);
+}
+
+#[test]
+fn who_has_taken_leave_has_no_connections_and_can_sleep() {
+    let (mut a, mut b) = connected(1);
+    // As if it were in the middle of something.
+    a.make_ready(0);
+    a.current = 0;
+    a.detach(Duration::ZERO);
+    assert!(a.connections.is_empty());
+    assert!(a.peer(ProcessId(1)).is_some_and(|peer| peer.is_over && peer.connections == [NONE]));
+    assert_eq!((a.poll(), a.arm()), (None, Armed::Armed));
+    assert_eq!(a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD), Err(Full));
+    // The far end hears it, though the device is still there.
+    while b.poll() != Some(Event::PeerLeft(ProcessId(0))) {
+        std::thread::yield_now();
+    }
+}
+
+/// The first part of a long packet has come to a device by the other end of a socket.
+fn begun() -> (Tcp, Tcp, std::os::unix::net::UnixStream) {
+    let (mut a, b) = connected(1);
+    without_acceptor(&mut a);
+    let (socket, mut other) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    socket.set_nonblocking(true).expect("set");
+    a.connections[0].as_mut().expect("it is up").socket = socket.into();
+    let sums = Some(Sums { header: sum(b"head"), payload: None });
+    let head = Head { kind: Kind::Packet, body_bytes: 100_004, header_bytes: 4, sums }.emit();
+    // No more than is read at a time.
+    other.write_all(&[&head[..], b"head", &[7; 4_000]].concat()).expect("sent");
+    a.make_ready(0);
+    (a, b, other)
+}
+
+#[test]
+fn an_end_that_is_found_with_a_payload_is_told() {
+    let (mut a, _b, other) = begun();
+    let Some(Event::Front(incoming, length)) = a.poll() else { panic!("no front") };
+    drop(other);
+    assert_eq!(a.fetch(&incoming, Buffer::leaked(length)), Fetched::Part);
+    assert_eq!(a.ready, [0], "the kernel does not say it again");
+    let told = std::iter::from_fn(|| (a.has_more()).then(|| a.poll())).find_map(|event| event);
+    assert_eq!(told, Some(Event::RailDown(Rail(1), ProcessId(1))));
+}
+
+#[test]
+fn the_rest_of_an_unwanted_packet_keeps_nobody_awake() {
+    let (mut a, _b, mut other) = begun();
+    let Some(Event::Front(incoming, length)) = a.poll() else { panic!("no front") };
+    assert_eq!(a.fetch(&incoming, Buffer::leaked(length)), Fetched::Part);
+    other.write_all(&[7; 20_000]).expect("sent");
+    a.make_ready(0);
+    let front = (0..1_000).find_map(|_| a.poll());
+    assert!(matches!(front, Some(Event::Front(..))), "{front:?}");
+    // Nobody fetches any more.
+    let is_asleep = (0..1_000).any(|_| {
+        while a.poll().is_some() {}
+        a.arm() == Armed::Armed
+    });
+    assert!(is_asleep);
 }
 
 #[test]
