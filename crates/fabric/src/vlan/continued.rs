@@ -20,8 +20,9 @@ use super::solution::Choice;
 /// Plans a machine so that as little as possible differs from the plan in use: identifiers, trees, hosts'
 /// VLANs and addresses, numbers of LAGs. VLANs that lost a link are joined again, hosts of new switches take
 /// the VLAN that is best for them. A new plan replaces the repaired one if that can deadlock, is busier than
-/// a new one by more than half, or if the machine has more switches than can be repaired; see
-/// [`Plan::is_repaired`]. Addresses and numbers of LAGs stay then, too.
+/// a new one by more than half, or has more VLANs than the switches take, or if the machine has more switches
+/// than can be repaired; see [`Plan::is_repaired`]. It does not if it has too many VLANs itself. Addresses
+/// and numbers of LAGs stay then, too.
 ///
 /// # Errors
 /// As [`super::plan`].
@@ -36,9 +37,9 @@ pub fn plan_from(machine: &Machine, in_use: &InUse) -> Result<Plan, DescriptionE
     let limit = anew.best.evaluation.pressure(&network) / 2 * 3;
     let new_switches = in_use.new_switches(machine, &network);
     let kept = repaired.map(|judged| placed(&network, judged, &new_switches, &is_safe));
-    match kept.filter(|judged| {
-        is_safe(judged) && (!is_safe(&anew.best) || judged.evaluation.pressure(&network) <= limit)
-    }) {
+    let anew_is_usable = is_safe(&anew.best) && fits(machine, &anew.best);
+    let is_as_good = |judged: &Judged| fits(machine, judged) && judged.evaluation.pressure(&network) <= limit;
+    match kept.filter(|judged| is_safe(judged) && (!anew_is_usable || is_as_good(judged))) {
         Some(best) => assign(machine, &network, &Chosen { best, alternative: None }, &[], Some(in_use)),
         None => assign(machine, &network, &anew, &[], Some(in_use)),
     }
@@ -176,7 +177,44 @@ fn placed(
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan;
     use super::*;
+    use crate::plan::Status;
+
+    /// Switches cabled each to each, with as many hosts each.
+    fn complete(switch_count: usize, model: &str, options: &str) -> Machine {
+        let text = format!(
+            "name = \"c\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n{model}\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nkind = \"complete\"\n\
+             switches = {switch_count}\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n\
+             [plan]\n{options}\n"
+        );
+        Machine::parse("c.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn a_continued_plan_has_as_many_vlans_as_switches_take() {
+        let minimal = "routing = \"minimal\"\nvlans = \"per-source\"";
+        // By switches in use and now, and what is asked for now: the VLANs, and whether they are kept.
+        let cases = [
+            // One VLAN for each of five switches would be one too many.
+            (4, 5, "vlans_max = 4", minimal, 4, true),
+            (4, 5, "mac_table_max = 40", minimal, 4, true),
+            (4, 5, "vlans_max = 5", minimal, 5, false),
+            // The new switches take fewer VLANs than are in use, as many as the routes now asked for need.
+            (5, 5, "vlans_max = 4", "routing = \"spanning-tree\"", 1, false),
+            (5, 5, "mac_table_max = 49", "routing = \"spanning-tree\"", 1, false),
+            (5, 5, "vlans_max = 5", "routing = \"spanning-tree\"", 5, true),
+        ];
+        for (before, now, model, options, vlan_count, is_kept) in cases {
+            let in_use = InUse::of(&plan(&complete(before, "", minimal)).unwrap()).unwrap();
+            let about = format!("{before} {now} {model} {options}");
+            let plan = plan_from(&complete(now, model, options), &in_use).expect(&about);
+            assert_eq!((plan.vlans.len(), plan.is_repaired), (vlan_count, is_kept), "{about}");
+            let fails = plan.verdicts.checks.iter().find(|check| check.status == Status::Fails);
+            assert!(fails.is_none(), "{about}: {fails:?}");
+        }
+    }
 
     #[test]
     fn a_repair_stays_unless_new_routes_are_less_busy() {
