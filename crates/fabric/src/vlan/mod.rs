@@ -49,6 +49,8 @@ mod packing;
 mod paths;
 mod planner;
 #[cfg(test)]
+mod random_networks;
+#[cfg(test)]
 mod reach_tests;
 mod rebalance;
 mod renewed;

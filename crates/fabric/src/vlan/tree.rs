@@ -67,10 +67,6 @@ impl RootedTree {
         self.order[0]
     }
 
-    pub(crate) fn contains(&self, switch: u32) -> bool {
-        switch == self.root() || self.parents[switch as usize].to != NONE
-    }
-
     /// Links from the root, by switch; [`u16::MAX`] outside the tree.
     pub(crate) fn depths(&self) -> Vec<u16> {
         let mut depths = vec![u16::MAX; self.parents.len()];

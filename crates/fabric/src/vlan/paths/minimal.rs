@@ -204,8 +204,9 @@ impl<'a> Search<'a> {
         let mut joined = group.clone();
         joined.core.extend_from_slice(chain);
         joined.candidates.retain(&self.towards[t]);
-        for &(switch, arc) in &joined.core {
-            joined.candidates.clear(self.network.arc_range(switch));
+        // On a shortest path from `t` to the root no arc leads nearer to both: a switch there has none left but
+        // the one that it gets here.
+        for &(_, arc) in &joined.core {
             joined.candidates.insert(arc);
         }
         joined.members.push(t);
@@ -313,21 +314,9 @@ impl<'a> Search<'a> {
             }
             must[usize::from(here.0)] = switch;
         }
-        // Level by level from `b` towards `a`.
-        let mut level = vec![self.sources[b]];
-        for distance in (0..length).rev() {
-            let mut next: Vec<u32> = level
-                .iter()
-                .flat_map(|&switch| self.network.arcs(switch))
-                .map(|arc| arc.to)
-                .filter(|&to| from_a[to as usize] == distance)
-                .filter(|&to| [NONE, to].contains(&must[usize::from(distance)]))
-                .collect();
-            next.sort_unstable();
-            next.dedup();
-            level = next;
-        }
-        !level.is_empty()
+        // A switch on a shortest path between both has no neighbour that is nearer to both. So there is one
+        // at each distance, and they are the only such path.
+        true
     }
 
     /// No fewer trees are possible: sources of which no two can share, found greedily, and where every switch
@@ -522,10 +511,6 @@ impl ArcSet {
 
     fn remove(&mut self, arc: usize) {
         self.words[arc / 64] &= !(1 << (arc % 64));
-    }
-
-    fn clear(&mut self, arcs: Range<usize>) {
-        arcs.for_each(|arc| self.remove(arc));
     }
 
     /// Keeps what is in `other`, too.

@@ -151,7 +151,7 @@ pub(crate) fn up_down(network: &Network, share: bool) -> Paths {
         // A root in the middle makes few paths go round: most links first.
         roots.sort_by_key(|&switch| (std::cmp::Reverse(network.arcs(switch).len()), switch));
         let step = roots.len() / ROOTS_MAX;
-        roots = roots.into_iter().step_by(step.max(1)).take(ROOTS_MAX).collect();
+        roots = roots.into_iter().step_by(step).take(ROOTS_MAX).collect();
     }
     // How long paths are does not depend on which of equally short ones is taken.
     let hierarchies = roots.into_iter().map(|root| Hierarchy::new(network, root));
@@ -188,13 +188,10 @@ fn shared_tree(
     own: &RootedTree,
 ) -> Option<RootedTree> {
     let length = total_length(network, std::slice::from_ref(own));
-    let size = network.switch_count().max(1);
+    let size = network.switch_count();
     let tries = (SHARING_STEPS_MAX / (size * size)).max(1);
     let first = earlier.len().saturating_sub(tries);
     earlier[first..].iter().rev().find_map(|other| {
-        if !other.contains(own.root()) {
-            return None;
-        }
         let adjacency = super::super::tree::adjacency(network, &other.links());
         let tree = RootedTree::from_links(&adjacency, own.root());
         let is_as_short = total_length(network, std::slice::from_ref(&tree)) <= length;

@@ -309,7 +309,6 @@ impl<'a> Routes<'a> {
         let (mut distances, mut came) = (vec![f64::INFINITY; arc_count], vec![NONE; arc_count]);
         let mut heap = BinaryHeap::new();
         for place in network.arc_range(route.low) {
-            distances[place] = costs[place];
             heap.push(Nearest { distance: costs[place], item: place as u32 });
         }
         while let Some(Nearest { distance, item: held }) = heap.pop() {
@@ -348,8 +347,7 @@ impl<'a> Routes<'a> {
         let network = self.network;
         let links = |route: &Route| route.way.iter().map(|&arc| network.arc(arc as usize).link).collect();
         let way = |route: &Route| PairWay { low: route.low, high: route.high, links: links(route) };
-        let mut ways: Vec<PairWay> = self.routes.iter().map(way).collect();
-        ways.sort_by_key(|way| (way.low, way.high));
+        let ways = self.routes.iter().map(way).collect();
         let keys = (!self.allows_cycles).then(|| keys(network, &self.order));
         PairWays { ways, keys }
     }
