@@ -317,6 +317,21 @@ fn a_plan_without_some_route_fails_its_check() {
     assert!(fault.contains("has a loop through the link "), "{fault}");
 }
 
+#[test]
+fn one_host_without_a_route_is_found() {
+    let parts = super::random_networks::Parts::of(&[(0, 1), (1, 2), (0, 2)], &[1; 3]);
+    let network = parts.network(&[]);
+    let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+        nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 3\n\
+        switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n";
+    let mut plan = plan(&Machine::parse("m.toml", text).unwrap()).unwrap();
+    assert_eq!(super::verify::unrouted(&plan, &network), None);
+    if let crate::plan::VlanChoice::BySource(choices) = &mut plan.choice {
+        choices[2] = None;
+    }
+    assert_eq!(super::verify::unrouted(&plan, &network), Some((SwitchId(2), SwitchId(0))));
+}
+
 /// The only switch is gone, and with it all that there was.
 #[test]
 fn a_machine_without_any_switch_left_can_be_asked_for() {

@@ -177,9 +177,15 @@ fn placed(
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan;
+    use super::super::network::Failure;
+    use super::super::paths::minimal::{Spread, balanced};
+    use super::super::random_networks::Parts;
+    use super::super::solution::{Senders, Solution, by_source};
+    use super::super::{plan, plan_without};
     use super::*;
+    use crate::graph::{LinkId, LinkSpec};
     use crate::plan::Status;
+    use crate::topology::{Explicit, Topology};
 
     /// Switches cabled each to each, with as many hosts each.
     fn complete(switch_count: usize, model: &str, options: &str) -> Machine {
@@ -214,6 +220,76 @@ mod tests {
             let fails = plan.verdicts.checks.iter().find(|check| check.status == Status::Fails);
             assert!(fails.is_none(), "{about}: {fails:?}");
         }
+    }
+
+    #[test]
+    fn hosts_of_new_switches_take_the_vlan_that_is_best() {
+        let (mut moved_count, mut safe_count) = (0, 0);
+        for (seed, pause) in (0..60).flat_map(|seed| [(seed, false), (seed, true)]) {
+            let network = Parts::random(seed, 7, false).network(&[]);
+            let mut solution = by_source(&network, balanced(&network, Spread::ByLoad));
+            let Choice::BySource(senders) = &mut solution.choice else { panic!("by pairs") };
+            let new = network.switch_count() - 1;
+            senders[new] = vec![Senders { vlan: 0, hosts: network.weight(new as u32) }];
+            let is_safe = |judged: &Judged| judged.evaluation.is_free || !pause;
+            let worth = |judged: &Judged| {
+                (!is_safe(judged), judged.evaluation.pressure(&network), judged.evaluation.hops)
+            };
+            let judged = |solution: Solution| Judged { evaluation: evaluate(&network, &solution), solution };
+            let all: Vec<Judged> = (0..solution.trees.len() as u32)
+                .map(|vlan| {
+                    let mut solution = solution.clone();
+                    if let Choice::BySource(senders) = &mut solution.choice {
+                        senders[new][0].vlan = vlan;
+                    }
+                    judged(solution)
+                })
+                .collect();
+            let found = placed(&network, judged(solution), &[SwitchId(new as u32)], &is_safe);
+            assert_eq!(Some(worth(&found)), all.iter().map(worth).min(), "{seed} {pause}");
+            moved_count += u32::from(worth(&found) < worth(&all[0]));
+            let least_busy = all.iter().min_by_key(|judged| judged.evaluation.pressure(&network)).unwrap();
+            safe_count += u32::from(is_safe(&found) && !is_safe(least_busy));
+        }
+        assert!(moved_count > 20 && safe_count > 0, "{moved_count} {safe_count}");
+    }
+
+    #[test]
+    fn near_is_half_more_than_the_least_on_the_busiest_channel() {
+        let link = LinkSpec { rate_bits_per_s: 1_000, latency_ps: 0, cable_count: 1 };
+        let switches = ["a", "b", "c"].map(String::from).to_vec();
+        // The first link is ten times as fast as the second.
+        let links = vec![(0, 1, 10), (1, 2, 1)];
+        let graph = Topology::Explicit(Explicit { switches, links }).build(link).unwrap();
+        let network = Network::new(&graph, 2, vec![4, 0, 3], &[]);
+        // Twelve flows go each way over both links, whatever the routes.
+        let near = |flows: u64| is_near(&network, &[12, 12, flows, 12]);
+        assert!(near(12) && near(17) && !near(19));
+        let one = Parts::of(&[(0, 1)], &[4, 3]).network(&[]);
+        assert!(is_near(&one, &[18, 12]) && !is_near(&one, &[19, 12]) && !is_near(&one, &[12, 19]));
+    }
+
+    /// Routes that wait in a cycle are in use where nothing pauses, and are given up when something does.
+    #[test]
+    fn routes_in_use_that_can_deadlock_stay_only_without_pause() {
+        let ring = |pause: bool| {
+            let text = format!(
+                "name = \"r\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+                 nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nkind = \"ring\"\nswitches = 6\n\
+                 switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n[plan]\npause = {pause}\n"
+            );
+            Machine::parse("r.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+        };
+        let whole = plan(&ring(false)).unwrap();
+        assert!(!whole.verdicts.deadlock.is_free());
+        let in_use = InUse::of(&whole).unwrap();
+        let same = plan_from(&ring(false), &in_use).unwrap();
+        assert!(same.is_repaired && !same.verdicts.deadlock.is_free());
+        let paused = plan_from(&ring(true), &in_use).unwrap();
+        assert!(!paused.is_repaired && paused.verdicts.are_good(), "{:?}", paused.verdicts.checks);
+        // Without a link the ring is a row: nothing waits in a cycle, and the new routes are no better.
+        let left = plan_without(&ring(false), &[Failure::Link(LinkId(2))]).unwrap();
+        assert!(left.is_repaired && left.verdicts.deadlock.is_free());
     }
 
     #[test]

@@ -204,7 +204,7 @@ impl<'a> Search<'a> {
         let mut joined = group.clone();
         joined.core.extend_from_slice(chain);
         joined.candidates.retain(&self.towards[t]);
-        // On a shortest path from `t` to the root no arc leads nearer to both: a switch there has none left but
+        // On a shortest path from `t` to the root no arc leads nearer to both: a switch has none left but
         // the one that it gets here.
         for &(_, arc) in &joined.core {
             joined.candidates.insert(arc);
