@@ -9,6 +9,7 @@ use super::network::{Failure, Network};
 /// What a network is made of, so that it can be made again with something failed.
 pub(super) struct Parts {
     graph: Graph,
+    links: Vec<(u32, u32)>,
     weights: Vec<u32>,
 }
 
@@ -16,10 +17,18 @@ impl Parts {
     /// Of links by their ends and the hosts of each switch.
     pub(super) fn of(links: &[(u32, u32)], weights: &[u32]) -> Parts {
         let switches = (0..weights.len()).map(|switch| format!("s{switch}")).collect();
-        let links = links.iter().map(|&(a, b)| (a, b, 1)).collect();
+        let wide = links.iter().map(|&(a, b)| (a, b, 1)).collect();
         let link = LinkSpec { rate_bits_per_s: 1_000_000_000, latency_ps: 0, cable_count: 1 };
-        let graph = Topology::Explicit(Explicit { switches, links }).build(link).expect("a graph");
-        Parts { graph, weights: weights.to_vec() }
+        let graph = Topology::Explicit(Explicit { switches, links: wide }).build(link).expect("a graph");
+        Parts { graph, links: links.to_vec(), weights: weights.to_vec() }
+    }
+
+    /// The same with the switches numbered from the other end: the first ones have fewest links then.
+    pub(super) fn backwards(&self) -> Parts {
+        let last = self.weights.len() as u32 - 1;
+        let links: Vec<(u32, u32)> = self.links.iter().map(|&(a, b)| (last - b, last - a)).collect();
+        let weights: Vec<u32> = self.weights.iter().rev().copied().collect();
+        Parts::of(&links, &weights)
     }
 
     /// A connected graph of 4 to `switches_max` switches, of which one in four has no hosts if `has_bare`,

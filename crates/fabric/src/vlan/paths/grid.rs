@@ -135,6 +135,23 @@ mod tests {
     }
 
     #[test]
+    fn each_rule_has_the_words_that_ask_for_it() {
+        let link = crate::graph::LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+        let ring = crate::topology::Ring { switch_count: 5 };
+        let graph = crate::topology::Topology::Ring(ring.clone()).build(link).unwrap();
+        let network = Network::new(&graph, graph.link_count(), vec![1; 5], &[]);
+        for (rule, name, words) in [
+            (WrapRule::Shortest, "dimension-order", "dimension order ["),
+            (WrapRule::NoTransit, "no-wrap-transit", "without transit through coordinate 0"),
+            (WrapRule::Staggered, "auto", "without transit through one coordinate"),
+        ] {
+            let paths = dimension_order(&network, &ring.grid(), &[0], rule).unwrap();
+            assert_eq!(paths.settings, [format!("routing = \"{name}\"")]);
+            assert!(paths.method.contains(words), "{}", paths.method);
+        }
+    }
+
+    #[test]
     fn all_orders_of_three_dimensions_are_six() {
         let orders = orders(&Grid::mesh(&[4, 2, 8]));
         assert_eq!(orders.len(), 6);
