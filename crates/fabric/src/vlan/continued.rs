@@ -187,12 +187,17 @@ mod tests {
     use crate::plan::Status;
     use crate::topology::{Explicit, Topology};
 
-    /// Switches cabled each to each, with as many hosts each.
+    /// Switches cabled each to each, with two hosts each.
     fn complete(switch_count: usize, model: &str, options: &str) -> Machine {
+        described(&format!("kind = \"complete\"\nswitches = {switch_count}"), model, options)
+    }
+
+    /// Two hosts at each switch.
+    fn described(topology: &str, model: &str, options: &str) -> Machine {
         let text = format!(
             "name = \"c\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n{model}\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nkind = \"complete\"\n\
-             switches = {switch_count}\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\n{topology}\n\
+             switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n\
              [plan]\n{options}\n"
         );
         Machine::parse("c.toml", &text).unwrap_or_else(|error| panic!("{error}"))
@@ -290,6 +295,78 @@ mod tests {
         // Without a link the ring is a row: nothing waits in a cycle, and the new routes are no better.
         let left = plan_without(&ring(false), &[Failure::Link(LinkId(2))]).unwrap();
         assert!(left.is_repaired && left.verdicts.deadlock.is_free());
+    }
+
+    /// Its busiest link is held against the same bound as that of a new plan.
+    #[test]
+    fn a_continued_plan_has_the_bound_of_its_network() {
+        for topology in ["mesh\"\nextents = [3, 4]", "torus\"\nextents = [4, 3]", "ring\"\nswitches = 6"] {
+            let machine = described(&format!("kind = \"{topology}"), "", "");
+            let whole = plan(&machine).unwrap();
+            let same = plan_from(&machine, &InUse::of(&whole).unwrap()).unwrap();
+            assert_eq!(same.figures.link_load_least, whole.figures.link_load_least, "{topology}");
+        }
+    }
+
+    /// What is in use is what the planner gives for the whole machine.
+    #[test]
+    fn a_plan_without_a_link_keeps_the_other_trees() {
+        let mut kept_count = 0;
+        for topology in ["ring\"\nswitches = 6", "hyperx\"\nextents = [3, 3]", "torus\"\nextents = [3, 3]"] {
+            let machine = described(&format!("kind = \"{topology}"), "", "");
+            let whole = plan(&machine).unwrap();
+            for link in (0..whole.links.len() as u32).map(LinkId) {
+                let left = plan_without(&machine, &[Failure::Link(link)]).unwrap();
+                if !left.is_repaired {
+                    continue;
+                }
+                assert_eq!(left.method, whole.method, "{topology}");
+                for (was, is) in whole.vlans.iter().zip(&left.vlans) {
+                    assert!(was.tree.contains(&link) || was.tree == is.tree, "{topology} {link:?}");
+                    kept_count += u32::from(was.tree == is.tree);
+                }
+            }
+        }
+        assert!(kept_count > 10, "{kept_count}");
+    }
+
+    /// Routes in use that can deadlock under pause are no start for a repair.
+    #[test]
+    fn routes_made_anew_on_the_vlans_in_use_are_balanced() {
+        let mut balanced_count = 0;
+        for topology in ["ring\"\nswitches = 6", "torus\"\nextents = [5, 3]", "torus\"\nextents = [3, 4]"] {
+            let topology = format!("kind = \"{topology}");
+            let loose = plan(&described(&topology, "", "pause = false")).unwrap();
+            let machine = described(&topology, "", "");
+            let network = Network::of(&machine, &[]);
+            let [quick, full] = [false, true].map(|balances| chosen(&machine, &network, balances).best);
+            if loose.verdicts.deadlock.is_free() || full.solution.trees.len() > loose.vlans.len() {
+                continue;
+            }
+            let in_use = InUse::of(&loose).unwrap();
+            let repaired = repaired_from(&machine, &in_use, &[], Reach::Joints).unwrap();
+            assert!(repaired.verdicts.deadlock.is_free());
+            let busiest = |judged: &Judged| judged.evaluation.busiest(&network).unwrap().1;
+            assert_eq!(repaired.figures.link_load_max, busiest(&full), "{topology}");
+            balanced_count += u32::from(busiest(&full) < busiest(&quick));
+        }
+        assert!(balanced_count > 0);
+    }
+
+    /// Without pause routes may wait in a cycle, and are taken where they are less busy by more than a quarter.
+    #[test]
+    fn without_pause_a_failure_may_be_answered_by_loose_routes() {
+        let machine = described("kind = \"mesh\"\nextents = [3, 4]", "", "pause = false");
+        // Beside the first link the fifth, where a repair is about as good, and the eighth, where none is.
+        for (other, is_repaired) in [(4, true), (7, false)] {
+            let failures = [0, other].map(|link| Failure::Link(LinkId(link)));
+            let left = plan_without(&machine, &failures).unwrap();
+            let network = Network::of(&machine, &failures);
+            let anew = chosen(&machine, &network, false).best.evaluation;
+            let (own, new) = (left.figures.link_load_max, anew.busiest(&network).unwrap().1);
+            assert_eq!((left.is_repaired, own <= new + new / 4), (is_repaired, true), "{other}: {own} {new}");
+            assert_eq!(left.verdicts.deadlock.is_free() || anew.is_free, is_repaired, "{other}");
+        }
     }
 
     #[test]

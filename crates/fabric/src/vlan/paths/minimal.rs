@@ -539,6 +539,9 @@ impl ArcSet {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::evaluation::evaluate;
+    use super::super::super::random_networks::Parts;
+    use super::super::super::solution::{Solution, by_source};
     use super::*;
     use crate::description::Machine;
 
@@ -680,6 +683,96 @@ mod tests {
         }
         println!("{met} of {rounds} are the fewest");
         assert!(rounds > 50 && met * 10 >= rounds * 8, "{met} of {rounds}");
+    }
+
+    /// Larger graphs, where chains lead past switches without hosts and into dead ends.
+    #[test]
+    fn shared_trees_have_shortest_paths_past_bare_switches() {
+        let (mut tree_count, mut source_count) = (0, 0);
+        for seed in 0..150 {
+            let network = Parts::random(seed, 14, true).network(&[]);
+            let fewest = fewest(&network, seed);
+            for (tree, source) in fewest.paths.trees.iter().zip(network.sources()) {
+                let (depths, distances) = (tree.depths(), network.distances(source));
+                assert_eq!(tree.root(), source);
+                assert!(network.sources().all(|to| depths[to as usize] == distances[to as usize]), "{seed}");
+            }
+            let mut trees: Vec<Vec<u32>> = fewest.paths.trees.iter().map(RootedTree::links).collect();
+            source_count += trees.len();
+            trees.sort_unstable();
+            trees.dedup();
+            tree_count += trees.len();
+            assert!((1..=trees.len()).contains(&fewest.tree_count_min), "{seed}");
+        }
+        println!("{tree_count} trees for {source_count} sources");
+    }
+
+    /// The exact search without any bound, and all others together.
+    #[test]
+    fn the_exact_search_alone_finds_as_few() {
+        let mut proven_count = 0;
+        for seed in 0..60 {
+            let network = Parts::random(seed, 10, false).network(&[]);
+            let fewest = fewest(&network, seed);
+            let search = Search::new(&network, network.sources().collect());
+            let (best, is_finished) = search.exact(usize::MAX, 0);
+            let mut trees: Vec<Vec<u32>> = fewest.paths.trees.iter().map(RootedTree::links).collect();
+            trees.sort_unstable();
+            trees.dedup();
+            assert!(search.lower_bound() <= trees.len(), "{seed}");
+            if is_finished {
+                proven_count += 1;
+                assert_eq!(
+                    (best.unwrap().len(), fewest.tree_count_min),
+                    (trees.len(), trees.len()),
+                    "{seed}"
+                );
+            }
+        }
+        assert!(proven_count > 50, "{proven_count}");
+    }
+
+    #[test]
+    fn no_fewer_trees_are_possible_than_is_said() {
+        let bound = |links: &[(u32, u32)], weights: &[u32]| {
+            let network = Parts::of(links, weights).network(&[]);
+            Search::new(&network, network.sources().collect()).lower_bound()
+        };
+        let complete: Vec<(u32, u32)> = (0..6).flat_map(|a| (a + 1..6).map(move |b| (a, b))).collect();
+        assert_eq!(bound(&complete, &[1; 6]), 6);
+        assert_eq!(bound(&complete, &[1, 1, 1, 1, 1, 0]), 1, "not looked into where a switch has no hosts");
+        let ring = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)];
+        assert_eq!(bound(&ring, &[1; 5]), 5);
+        assert_eq!(bound(&ring[..4], &[1; 5]), 1, "a row");
+        assert_eq!(bound(&[], &[1]), 1, "one switch");
+        // A cube: each pair of neighbours can share, and four switches of which no two are neighbours cannot.
+        let cube = (0..8_u32).flat_map(|a| [1, 2, 4].map(|bit| (a, a ^ bit))).filter(|(a, b)| a < b);
+        assert_eq!(bound(&cube.collect::<Vec<_>>(), &[1; 8]), 4);
+    }
+
+    #[test]
+    fn equally_short_ways_are_spread_by_load_or_by_rank() {
+        // Eight leaves, each cabled to four spines.
+        let links: Vec<(u32, u32)> =
+            (0..8).flat_map(|leaf| (8..12).map(move |spine| (leaf, spine))).collect();
+        let network = Parts::of(&links, &[1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]).network(&[]);
+        let [by_load, by_rank] = [Spread::ByLoad, Spread::ByRank].map(|spread| {
+            let paths = balanced(&network, spread);
+            assert!(paths.trees.iter().all(|tree| tree.depths()[..8].iter().all(|&depth| depth <= 2)));
+            by_source(&network, paths)
+        });
+        // Two leaves climb through each spine.
+        assert_eq!(by_rank.trees.len(), 4);
+        // Seven flows come to a leaf, over four links; by rank some of these have two of eight.
+        let down = |solution: &Solution| {
+            let flows = evaluate(&network, solution).flows;
+            (0..32).map(|link| flows[network.channel(link, network.ends(link)[1]).index()]).max()
+        };
+        assert_eq!(down(&by_load), Some(2));
+        // Links side by side take turns.
+        let network = Parts::of(&[(0, 1), (0, 1), (1, 2)], &[1; 3]).network(&[]);
+        let flows = evaluate(&network, &by_source(&network, balanced(&network, Spread::ByLoad))).flows;
+        assert_eq!([0, 1].map(|link| flows[network.channel(link, 1).index()]), [1, 1]);
     }
 
     #[test]
