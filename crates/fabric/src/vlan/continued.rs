@@ -353,7 +353,7 @@ mod tests {
         assert!(balanced_count > 0);
     }
 
-    /// Without pause routes may wait in a cycle, and are taken where they are less busy by more than a quarter.
+    /// Without pause routes may wait in a cycle, and are taken where that makes them less busy by a quarter.
     #[test]
     fn without_pause_a_failure_may_be_answered_by_loose_routes() {
         let machine = described("kind = \"mesh\"\nextents = [3, 4]", "", "pause = false");

@@ -53,10 +53,8 @@ fn join(network: &Network, tree: &mut Vec<u32>, links: &[u32]) -> Option<Vec<u32
         tree.iter().for_each(|&link| {
             parts.join(network.ends(link));
         });
-        let mut homes: Vec<u32> = network.sources().map(|source| parts.find(source)).collect();
-        homes.sort_unstable();
-        homes.dedup();
-        if homes.len() <= 1 {
+        let homes: Vec<u32> = network.sources().map(|source| parts.find(source)).collect();
+        if homes.windows(2).all(|two| two[0] == two[1]) {
             return Some(added);
         }
         let joining = links.iter().copied().filter(|&link| {
@@ -312,6 +310,26 @@ mod tests {
         }
         println!("{joint_count} joints, {changed_count} repairs are better for exchanges, {lock_count} safe");
         assert!(joint_count > 300 && changed_count > 30 && lock_count > 0);
+    }
+
+    #[test]
+    fn links_that_may_take_the_place_of_one_join_what_it_joins() {
+        let mut count = 0;
+        for seed in 0..40 {
+            let network = random_networks::Parts::random(seed, 8, false).network(&[]);
+            let tree = balanced(&network, Spread::ByLoad).trees[0].links();
+            let links = links_left(&network);
+            for &joint in &tree {
+                let may = |&other: &u32| exchange(&network, &tree, joint, other).is_some();
+                let wanted: Vec<u32> = links.iter().copied().filter(may).collect();
+                count += wanted.len();
+                assert_eq!(exchanges(&network, &tree, joint, &links), wanted, "{seed}: {joint}");
+            }
+        }
+        assert!(count > 200, "{count}");
+        // Beside it, between the same two.
+        let twins = random_networks::Parts::of(&[(0, 1), (0, 1), (1, 2)], &[1; 3]).network(&[]);
+        assert_eq!(exchanges(&twins, &[0, 2], 0, &[0, 1, 2]), [1]);
     }
 
     /// The least length of all ways between the parts of a tree that some link may join.

@@ -67,7 +67,7 @@ mod tests {
     use super::super::super::super::random_networks::Parts;
     use super::*;
 
-    /// Where routes leave it open, links lead up towards a root, and switches lie higher the farther they are.
+    /// Where routes leave it open, links lead up towards a root, and switches that are farther lie higher.
     #[test]
     fn switches_are_higher_than_those_that_links_lead_up_to() {
         for seed in 0..40 {
