@@ -297,6 +297,15 @@ mod tests {
         assert!(left.is_repaired && left.verdicts.deadlock.is_free());
     }
 
+    #[test]
+    fn instances_are_counted_only_where_they_hold_the_trees() {
+        let most = |options: &str| {
+            let model = "dialect = \"comware\"\nmstp_instances_max = 2\nvlans_max = 9";
+            vlans_max(&described("kind = \"complete\"\nswitches = 4", model, options))
+        };
+        assert_eq!([most(""), most("spanning_tree = \"mstp\"")], [9, 2]);
+    }
+
     /// Its busiest link is held against the same bound as that of a new plan.
     #[test]
     fn a_continued_plan_has_the_bound_of_its_network() {

@@ -49,7 +49,7 @@ mod packing;
 mod paths;
 mod planner;
 #[cfg(test)]
-mod random_networks;
+pub(crate) mod random_networks;
 #[cfg(test)]
 mod reach_tests;
 mod rebalance;

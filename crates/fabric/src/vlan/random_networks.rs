@@ -7,7 +7,7 @@ use ayatori_random::Random;
 use super::network::{Failure, Network};
 
 /// What a network is made of, so that it can be made again with something failed.
-pub(super) struct Parts {
+pub(crate) struct Parts {
     graph: Graph,
     links: Vec<(u32, u32)>,
     weights: Vec<u32>,
@@ -15,7 +15,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Of links by their ends and the hosts of each switch.
-    pub(super) fn of(links: &[(u32, u32)], weights: &[u32]) -> Parts {
+    pub(crate) fn of(links: &[(u32, u32)], weights: &[u32]) -> Parts {
         let switches = (0..weights.len()).map(|switch| format!("s{switch}")).collect();
         let wide = links.iter().map(|&(a, b)| (a, b, 1)).collect();
         let link = LinkSpec { rate_bits_per_s: 1_000_000_000, latency_ps: 0, cable_count: 1 };
@@ -24,7 +24,7 @@ impl Parts {
     }
 
     /// The same with the switches numbered from the other end: the first ones have fewest links then.
-    pub(super) fn backwards(&self) -> Parts {
+    pub(crate) fn backwards(&self) -> Parts {
         let last = self.weights.len() as u32 - 1;
         let links: Vec<(u32, u32)> = self.links.iter().map(|&(a, b)| (last - b, last - a)).collect();
         let weights: Vec<u32> = self.weights.iter().rev().copied().collect();
@@ -33,7 +33,7 @@ impl Parts {
 
     /// A connected graph of 4 to `switches_max` switches, of which one in four has no hosts if `has_bare`,
     /// and some are joined twice.
-    pub(super) fn random(seed: u64, switches_max: usize, has_bare: bool) -> Parts {
+    pub(crate) fn random(seed: u64, switches_max: usize, has_bare: bool) -> Parts {
         let mut random = Random::new(seed);
         let count = 4 + random.index(switches_max - 3);
         let mut links: Vec<(u32, u32)> =
@@ -52,7 +52,7 @@ impl Parts {
         Parts::of(&links, &weights)
     }
 
-    pub(super) fn network(&self, failures: &[Failure]) -> Network {
+    pub(crate) fn network(&self, failures: &[Failure]) -> Network {
         Network::new(&self.graph, self.graph.link_count(), self.weights.clone(), failures)
     }
 }
