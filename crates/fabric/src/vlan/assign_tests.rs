@@ -536,6 +536,15 @@ fn as_many_vlans_are_said_to_be_needed_as_are_known_to_be() {
     let in_use = InUse::of(&plan(&whole).unwrap()).unwrap();
     let continued = plan_from(&whole, &in_use).unwrap();
     assert!(continued.is_repaired && continued.figures.vlan_count_min == 1);
+    // Without a link all three trees of a ring are one.
+    for options in ["", "spanning_tree = \"mstp\""] {
+        let options = format!("{minimal}\n{options}");
+        let ring = machine("kind = \"ring\"\nswitches = 3", "dialect = \"comware\"", &options);
+        let left = plan_without(&ring, &[Failure::Link(LinkId(0))]).unwrap();
+        assert!(left.is_repaired && left.vlans.windows(2).all(|two| two[0].tree == two[1].tree), "{options}");
+        assert_eq!((left.vlans.len(), left.figures.vlan_count_min), (3, 1), "{options}");
+        assert!(said(&left, "vlan limit").1.contains("3;"), "{:?}", said(&left, "vlan limit"));
+    }
     // Links that join the same two switches are one pair's.
     let parallel = "name = \"p\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
         nic = [{ name = \"e\", rate_gbps = 1 }]\n[hosts]\nmodel = \"h\"\nper_switch = 1\n[topology]\n\

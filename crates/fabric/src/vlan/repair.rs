@@ -27,7 +27,8 @@ pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
     let left = senders.iter().enumerate();
     let left = left.map(|(switch, own)| if is_source(switch) { own.clone() } else { Vec::new() });
     solution.choice = Choice::BySource(left.collect());
-    solution.is_repaired = true;
+    // Trees may be the same now.
+    (solution.is_repaired, solution.vlan_count_min) = (true, 1);
     let mut joints: Vec<(usize, u32)> = Vec::new();
     for (vlan, tree) in solution.trees.iter_mut().enumerate() {
         tree.retain(|link| links.binary_search(link).is_ok());
