@@ -228,7 +228,7 @@ mod tests {
     use crate::topology::{
         Complete, Dragonfly, Explicit, FatTree, Hypercube, Mesh, Ring, Topology, Torus, Tree,
     };
-    use crate::vlan::random_networks::Parts;
+    use crate::vlan::networks_for_tests::Parts;
 
     const LINK: LinkSpec = LinkSpec { rate_bits_per_s: 10, latency_ps: 0, cable_count: 1 };
 

@@ -319,7 +319,7 @@ fn a_plan_without_some_route_fails_its_check() {
 
 #[test]
 fn one_host_without_a_route_is_found() {
-    let parts = super::random_networks::Parts::of(&[(0, 1), (1, 2), (0, 2)], &[1; 3]);
+    let parts = super::networks_for_tests::Parts::of(&[(0, 1), (1, 2), (0, 2)], &[1; 3]);
     let network = parts.network(&[]);
     let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
         nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 3\n\

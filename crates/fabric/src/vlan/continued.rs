@@ -178,8 +178,8 @@ fn placed(
 #[cfg(test)]
 mod tests {
     use super::super::network::Failure;
+    use super::super::networks_for_tests::Parts;
     use super::super::paths::minimal::{Spread, balanced};
-    use super::super::random_networks::Parts;
     use super::super::solution::{Senders, Solution, by_source};
     use super::super::{plan, plan_without};
     use super::*;

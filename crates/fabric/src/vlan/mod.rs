@@ -45,11 +45,11 @@ mod for_traffic;
 mod in_use;
 mod mstp;
 mod network;
+#[cfg(test)]
+pub(crate) mod networks_for_tests;
 mod packing;
 mod paths;
 mod planner;
-#[cfg(test)]
-pub(crate) mod random_networks;
 #[cfg(test)]
 mod reach_tests;
 mod rebalance;

@@ -264,7 +264,7 @@ impl Network {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random_networks::Parts;
+    use super::super::networks_for_tests::Parts;
     use super::*;
 
     #[test]

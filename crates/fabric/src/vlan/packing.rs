@@ -269,8 +269,8 @@ fn complete_in_order(network: &Network, links: &mut Vec<u32>, keys: &[i64]) -> b
 #[cfg(test)]
 mod tests {
     use super::super::balance::{Limits, balanced_pairs, least_pressure};
+    use super::super::networks_for_tests::Parts;
     use super::super::paths::up_down::up_down;
-    use super::super::random_networks::Parts;
     use super::super::tree::adjacency;
     use super::*;
     use crate::description::Machine;

@@ -186,9 +186,9 @@ pub(super) fn exchange(network: &Network, tree: &[u32], joint: u32, other: u32) 
 #[cfg(test)]
 mod tests {
     use super::super::network::Failure;
+    use super::super::networks_for_tests;
     use super::super::paths::minimal::{Spread, balanced};
     use super::super::paths::up_down::up_down;
-    use super::super::random_networks;
     use super::super::solution::by_source;
     use super::*;
     use crate::description::Machine;
@@ -254,7 +254,7 @@ mod tests {
     fn no_other_joint_would_make_a_repair_better() {
         let (mut changed_count, mut joint_count, mut lock_count) = (0, 0, 0);
         for seed in 0..60 {
-            let parts = random_networks::Parts::random(seed, 8, seed % 3 == 0);
+            let parts = networks_for_tests::Parts::random(seed, 8, seed % 3 == 0);
             let whole = parts.network(&[]);
             let paths = if seed % 2 == 0 { up_down(&whole, false) } else { balanced(&whole, Spread::ByLoad) };
             let before = by_source(&whole, paths);
@@ -317,7 +317,7 @@ mod tests {
     fn links_that_may_take_the_place_of_one_join_what_it_joins() {
         let mut count = 0;
         for seed in 0..40 {
-            let network = random_networks::Parts::random(seed, 8, false).network(&[]);
+            let network = networks_for_tests::Parts::random(seed, 8, false).network(&[]);
             let tree = balanced(&network, Spread::ByLoad).trees[0].links();
             let links = links_left(&network);
             for &joint in &tree {
@@ -329,7 +329,7 @@ mod tests {
         }
         assert!(count > 200, "{count}");
         // Beside it, between the same two.
-        let twins = random_networks::Parts::of(&[(0, 1), (0, 1), (1, 2)], &[1; 3]).network(&[]);
+        let twins = networks_for_tests::Parts::of(&[(0, 1), (0, 1), (1, 2)], &[1; 3]).network(&[]);
         assert_eq!(exchanges(&twins, &[0, 2], 0, &[0, 1, 2]), [1]);
     }
 
@@ -338,7 +338,7 @@ mod tests {
     fn parts_are_joined_where_ways_between_them_are_shortest() {
         let mut count = 0;
         for seed in 0..80 {
-            let network = random_networks::Parts::random(seed, 9, seed % 2 == 0).network(&[]);
+            let network = networks_for_tests::Parts::random(seed, 9, seed % 2 == 0).network(&[]);
             let links = links_left(&network);
             let root = network.sources().next().unwrap();
             let whole = balanced(&network, Spread::ByLoad).trees[0].links();

@@ -168,7 +168,7 @@ impl Ceiling {
 #[cfg(test)]
 mod tests {
     use super::super::evaluation::{evaluate, pressure};
-    use super::super::random_networks::Parts;
+    use super::super::networks_for_tests::Parts;
     use super::super::solution::Choice;
     use super::super::{InUse, plan};
     use super::*;

@@ -214,13 +214,13 @@ pub(crate) fn completed(network: &Network, links: &[u32]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random_networks;
+    use super::super::networks_for_tests;
     use super::*;
 
     #[test]
     fn trees_of_links_and_of_parents_are_the_same() {
         for seed in 0..30 {
-            let network = random_networks::Parts::random(seed, 9, false).network(&[]);
+            let network = networks_for_tests::Parts::random(seed, 9, false).network(&[]);
             let links = completed(&network, &[]);
             assert!(links.windows(2).all(|two| two[0] < two[1]), "{links:?}");
             assert_eq!(links.len() + 1, network.switch_count());
@@ -243,7 +243,7 @@ mod tests {
     fn pruned_trees_have_no_branch_without_hosts() {
         // A row in which the last two have no hosts, and another such at the second.
         let parts =
-            random_networks::Parts::of(&[(0, 1), (1, 2), (2, 3), (3, 4), (1, 5)], &[1, 0, 1, 0, 0, 0]);
+            networks_for_tests::Parts::of(&[(0, 1), (1, 2), (2, 3), (3, 4), (1, 5)], &[1, 0, 1, 0, 0, 0]);
         let network = parts.network(&[]);
         let tree = RootedTree::from_links(&adjacency(&network, &[0, 1, 2, 3, 4]), 0).pruned(&network);
         assert_eq!((tree.links(), &tree.order[..]), (vec![0, 1], &[0, 1, 2][..]));

@@ -211,7 +211,7 @@ fn total_length(network: &Network, trees: &[RootedTree]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::super::evaluation::evaluate;
-    use super::super::super::random_networks::Parts;
+    use super::super::super::networks_for_tests::Parts;
     use super::super::super::solution::by_source;
     use super::super::super::tree::{adjacency, completed};
     use super::*;

@@ -64,7 +64,7 @@ fn heights(network: &Network, order: &Order<'_>, own: &[i64], root: u32) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::super::random_networks::Parts;
+    use super::super::super::super::networks_for_tests::Parts;
     use super::*;
 
     /// Where routes leave it open, links lead up towards a root, and switches that are farther lie higher.

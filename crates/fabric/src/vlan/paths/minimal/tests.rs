@@ -1,7 +1,7 @@
 //! Few trees against all that there are, on small graphs; and what holds of larger ones.
 
 use super::super::super::evaluation::evaluate;
-use super::super::super::random_networks::Parts;
+use super::super::super::networks_for_tests::Parts;
 use super::super::super::solution::{Solution, by_source};
 use super::*;
 use crate::description::Machine;
