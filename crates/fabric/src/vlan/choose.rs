@@ -358,6 +358,8 @@ mod tests {
             "kind = \"torus\"\nextents = [5, 5]",
             "kind = \"torus\"\nextents = [6, 4]",
             "kind = \"hyperx\"\nextents = [3, 3]",
+            // Without links that wrap around, the rules for those are one.
+            "kind = \"mesh\"\nextents = [3, 3]",
             "kind = \"fat-tree\"\ndown = [4]\nup = [3]",
             "kind = \"dragonfly\"\ngroup_size = 3\nglobal_ports = 1\ngroups = 4",
         ] {

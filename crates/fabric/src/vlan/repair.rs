@@ -189,7 +189,7 @@ mod tests {
     use super::super::networks_for_tests;
     use super::super::paths::minimal::{Spread, balanced};
     use super::super::paths::up_down::up_down;
-    use super::super::solution::by_source;
+    use super::super::solution::{Senders, by_source};
     use super::*;
     use crate::description::Machine;
     use crate::graph::{LinkId, SwitchId};
@@ -313,6 +313,27 @@ mod tests {
         assert!(joint_count > 300 && changed_count > 30 && lock_count > 0);
     }
 
+    /// Hosts have gone from two switches of a ring, and the link that led there has failed.
+    #[test]
+    fn links_between_switches_that_need_no_more_are_given_up() {
+        let parts = networks_for_tests::Parts::of(&[(0, 1), (1, 2), (2, 3), (0, 3)], &[1, 1, 0, 0]);
+        let whole = Solution {
+            method: String::new(),
+            settings: Vec::new(),
+            is_repaired: false,
+            trees: vec![vec![0, 1, 2]],
+            choice: Choice::BySource(vec![
+                vec![Senders { vlan: 0, hosts: 1 }],
+                vec![Senders { vlan: 0, hosts: 1 }],
+                vec![],
+                vec![],
+            ]),
+            vlan_count_min: 1,
+        };
+        let after = repaired(&parts.network(&[Failure::Link(LinkId(1))]), &whole).unwrap();
+        assert_eq!(after.solution.trees, [vec![0]]);
+    }
+
     #[test]
     fn links_that_may_take_the_place_of_one_join_what_it_joins() {
         let mut count = 0;
@@ -379,7 +400,7 @@ mod tests {
         for (switch_count, is_repaired) in [(64, true), (65, false)] {
             let network = network(&format!("kind = \"ring\"\nswitches = {switch_count}"));
             let trees = vec![(0..switch_count - 1).collect()];
-            let own = |_| vec![super::super::solution::Senders { vlan: 0, hosts: 1 }];
+            let own = |_| vec![Senders { vlan: 0, hosts: 1 }];
             let whole = Solution {
                 method: String::new(),
                 settings: Vec::new(),

@@ -80,6 +80,7 @@ impl Ways {
 #[cfg(test)]
 mod tests {
     use super::super::super::evaluation::evaluate;
+    use super::super::super::networks_for_tests::Parts;
     use super::super::super::solution::by_host_port;
     use super::*;
     use crate::graph::{LinkSpec, SwitchId};
@@ -102,16 +103,23 @@ mod tests {
             let graph = topology.build(link).unwrap();
             let carries = |switch: SwitchId| topology.generator().carries_hosts(switch.0);
             let weights = graph.switches().map(|switch| hosts * u32::from(carries(switch))).collect();
-            let network = Network::new(&graph, graph.link_count(), weights, &[]);
-            let trees = by_host(&network).unwrap();
-            let first = network.sources().next().unwrap();
-            let own: Vec<u32> =
-                trees.iter().filter(|tree| tree.tree.root() == first).map(|tree| tree.hosts).collect();
-            assert_eq!(own, vec![hosts / trees_of_leaf; trees_of_leaf as usize], "{about}");
-            let solution = by_host_port(&network, String::new(), Vec::new(), &trees);
-            let evaluation = evaluate(&network, &solution);
-            assert!(evaluation.is_free, "{about}");
-            assert_eq!(evaluation.busiest(&network).unwrap().1, busiest, "{about}");
+            let forwards = Network::new(&graph, graph.link_count(), weights, &[]);
+            // Also where switches are numbered from the highest down.
+            let links: Vec<(u32, u32)> =
+                (0..graph.link_count() as u32).map(|link| forwards.ends(link).into()).collect();
+            let hosts_of: Vec<u32> = graph.switches().map(|switch| forwards.weight(switch.0)).collect();
+            let backwards = Parts::of(&links, &hosts_of).backwards().network(&[]);
+            for network in [forwards, backwards] {
+                let trees = by_host(&network).unwrap();
+                let first = network.sources().next().unwrap();
+                let own: Vec<u32> =
+                    trees.iter().filter(|tree| tree.tree.root() == first).map(|tree| tree.hosts).collect();
+                assert_eq!(own, vec![hosts / trees_of_leaf; trees_of_leaf as usize], "{about}");
+                let solution = by_host_port(&network, String::new(), Vec::new(), &trees);
+                let evaluation = evaluate(&network, &solution);
+                assert!(evaluation.is_free, "{about}");
+                assert_eq!(evaluation.busiest(&network).unwrap().1, busiest, "{about}");
+            }
         }
     }
 

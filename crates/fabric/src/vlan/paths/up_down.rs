@@ -281,6 +281,16 @@ mod tests {
     }
 
     #[test]
+    fn on_the_largest_networks_the_last_tree_is_tried() {
+        let row: Vec<(u32, u32)> = (0..3000).map(|at| (at, at + 1)).collect();
+        let network = Parts::of(&row, &[1; 3001]).network(&[]);
+        let links: Vec<u32> = (0..3000).collect();
+        let [first, second] = [0, 1].map(|root| RootedTree::from_links(&adjacency(&network, &links), root));
+        let hierarchy = Hierarchy::new(&network, 0);
+        assert!(shared_tree(&network, &hierarchy, &[first], &second).is_some());
+    }
+
+    #[test]
     fn of_links_side_by_side_each_has_its_part() {
         let network = Parts::of(&[(0, 1), (0, 1), (1, 2)], &[1; 3]).network(&[]);
         let flows = evaluate(&network, &by_source(&network, up_down(&network, false))).flows;

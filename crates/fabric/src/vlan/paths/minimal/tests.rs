@@ -170,6 +170,37 @@ fn shared_trees_have_shortest_paths_past_bare_switches() {
     assert!(source_count == 1114 && tree_count <= 655, "{tree_count} for {source_count}");
 }
 
+/// Leaves with hosts above which many switches without are cabled at random: most ways lead to dead ends.
+#[test]
+fn ways_past_many_bare_switches_are_found() {
+    let (mut tree_count, mut source_count) = (0, 0);
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let (leaves, bare) = (6 + random.index(4) as u32, 8 + random.index(6) as u32);
+        let mut links: Vec<(u32, u32)> = Vec::new();
+        for leaf in 0..leaves {
+            (0..2).for_each(|_| links.push((leaf, leaves + random.index(bare as usize) as u32)));
+        }
+        for switch in 1..bare {
+            links.push((leaves + random.index(switch as usize) as u32, leaves + switch));
+            links.push((leaves + random.index(switch as usize) as u32, leaves + switch));
+        }
+        let weights: Vec<u32> = (0..leaves + bare).map(|switch| u32::from(switch < leaves)).collect();
+        let network = Parts::of(&links, &weights).network(&[]);
+        let fewest = fewest(&network, seed);
+        for (tree, source) in fewest.paths.trees.iter().zip(network.sources()) {
+            let (depths, distances) = (tree.depths(), network.distances(source));
+            assert!(network.sources().all(|to| depths[to as usize] == distances[to as usize]), "{seed}");
+        }
+        let mut trees: Vec<Vec<u32>> = fewest.paths.trees.iter().map(RootedTree::links).collect();
+        source_count += trees.len();
+        trees.sort_unstable();
+        trees.dedup();
+        tree_count += trees.len();
+    }
+    println!("{tree_count} trees for {source_count} leaves");
+}
+
 /// The exact search without any bound, and all others together.
 #[test]
 fn the_exact_search_alone_finds_as_few() {
@@ -260,6 +291,13 @@ fn equally_short_ways_are_spread_by_load_or_by_rank() {
         (0..32).map(|link| flows[network.channel(link, network.ends(link)[1]).index()]).max()
     };
     assert_eq!(down(&by_load), Some(2));
+    // Three hosts and twice one send over two links side by side: three and two flows, by rank four and one.
+    let links = [(0, 1), (0, 1), (1, 2), (1, 3), (1, 4)];
+    let network = Parts::of(&links, &[1, 0, 3, 1, 1]).network(&[]);
+    let flows = |spread| evaluate(&network, &by_source(&network, balanced(&network, spread))).flows;
+    let busiest =
+        |spread| [0, 1].map(|link| flows(spread)[network.channel(link, 1).index()]).into_iter().max();
+    assert_eq!([Spread::ByLoad, Spread::ByRank].map(busiest), [Some(3), Some(4)]);
     // Links side by side take turns.
     let network = Parts::of(&[(0, 1), (0, 1), (1, 2)], &[1; 3]).network(&[]);
     let flows = evaluate(&network, &by_source(&network, balanced(&network, Spread::ByLoad))).flows;
