@@ -422,6 +422,29 @@ fn remedies_against_cycles_of_broadcasts_fit_who_tags() {
     assert!(by_hosts.contains("give every host its `macs`"), "{by_hosts}");
 }
 
+/// A ring of five switches or more with some links across, a host each, on shortest paths.
+fn ring_with_chords(seed: u64) -> Machine {
+    let mut random = ayatori_random::Random::new(seed);
+    let count = 5 + random.index(4);
+    let mut text = String::from(
+        "name = \"r\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
+         nic = [{ name = \"e\", rate_gbps = 1 }]\n[hosts]\nmodel = \"h\"\nper_switch = 1\n[plan]\n\
+         routing = \"minimal\"\nvlans = \"per-source\"\n[topology]\nswitch_model = \"s\"\n",
+    );
+    (0..count).for_each(|at| text += &format!("[[switch]]\nname = \"s{at}\"\n"));
+    let mut cable = |a: usize, b: usize, ports: [usize; 2]| {
+        text += &format!("[[cable]]\nfrom = \"s{a}:{}\"\nto = \"s{b}:{}\"\n", ports[0], ports[1]);
+    };
+    (0..count).for_each(|at| cable(at, (at + 1) % count, [7, 8]));
+    for chord in 0..random.index(5) {
+        let (a, b) = (random.index(count), random.index(count));
+        if a != b {
+            cable(a, b, [10 + chord, 20 + chord]);
+        }
+    }
+    Machine::parse("r.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
 #[test]
 fn only_ways_that_need_fewer_vlans_are_proposed() {
     let proposed = |topology: &str, vlans_max: usize, options: &str| {
@@ -438,6 +461,17 @@ fn only_ways_that_need_fewer_vlans_are_proposed() {
         let remedy = proposed(&topology, whole.vlans.len() - 1, &options);
         assert_eq!(remedy.contains(&words), safe.vlan_count < whole.vlans.len(), "{remedy}");
         assert!(remedy.contains("`vlans = \"fewest\"`") && remedy.contains("(1 VLAN)"), "{remedy}");
+    }
+    // By seed: the VLANs of shortest paths, and those of up*/down*.
+    for (seed, vlan_counts) in [(0, (8, 6)), (22, (8, 8)), (29, (6, 7))] {
+        let mut whole = ring_with_chords(seed);
+        let plan_of = |machine: &Machine| plan(machine).unwrap();
+        let safe = plan_of(&whole).verdicts.alternative.expect("it can deadlock");
+        assert_eq!((plan_of(&whole).vlans.len(), safe.vlan_count), vlan_counts);
+        whole.switch_models[0].vlans_max = Some(vlan_counts.0 as u16 - 1);
+        let remedy = plan(&whole).unwrap_err().remedy.to_string();
+        let words = format!("`routing = \"up-down\"` ({} VLANs)", vlan_counts.1);
+        assert_eq!(remedy.contains(&words), vlan_counts.1 < vlan_counts.0, "{remedy}");
     }
     let complete = "kind = \"complete\"\nswitches = 4";
     let remedy = proposed(complete, 3, "routing = \"minimal\"\nvlans = \"fewest\"");

@@ -97,6 +97,8 @@ mod tests {
             // Two switches above a leaf, and four above those.
             (vec![2, 4], vec![2, 2], 4, 4, 56),
             (vec![2, 4], vec![2, 2], 2, 2, 14),
+            // Eight ways to the top, over three links up.
+            (vec![2, 2, 2], vec![2, 2, 2], 8, 8, 224),
         ] {
             let about = format!("{down:?} {up:?} {hosts}");
             let topology = Topology::FatTree(FatTree { down, up, widths: Vec::new() });

@@ -170,35 +170,39 @@ fn shared_trees_have_shortest_paths_past_bare_switches() {
     assert!(source_count == 1114 && tree_count <= 655, "{tree_count} for {source_count}");
 }
 
-/// Leaves with hosts above which many switches without are cabled at random: most ways lead to dead ends.
+/// Round a ring of six there are two ways from the fourth switch to the first, of which one passes the second.
 #[test]
-fn ways_past_many_bare_switches_are_found() {
-    let (mut tree_count, mut source_count) = (0, 0);
-    for seed in 0..60 {
-        let mut random = Random::new(seed);
-        let (leaves, bare) = (6 + random.index(4) as u32, 8 + random.index(6) as u32);
-        let mut links: Vec<(u32, u32)> = Vec::new();
-        for leaf in 0..leaves {
-            (0..2).for_each(|_| links.push((leaf, leaves + random.index(bare as usize) as u32)));
-        }
-        for switch in 1..bare {
-            links.push((leaves + random.index(switch as usize) as u32, leaves + switch));
-            links.push((leaves + random.index(switch as usize) as u32, leaves + switch));
-        }
-        let weights: Vec<u32> = (0..leaves + bare).map(|switch| u32::from(switch < leaves)).collect();
-        let network = Parts::of(&links, &weights).network(&[]);
-        let fewest = fewest(&network, seed);
-        for (tree, source) in fewest.paths.trees.iter().zip(network.sources()) {
-            let (depths, distances) = (tree.depths(), network.distances(source));
-            assert!(network.sources().all(|to| depths[to as usize] == distances[to as usize]), "{seed}");
-        }
-        let mut trees: Vec<Vec<u32>> = fewest.paths.trees.iter().map(RootedTree::links).collect();
-        source_count += trees.len();
-        trees.sort_unstable();
-        trees.dedup();
-        tree_count += trees.len();
-    }
-    println!("{tree_count} trees for {source_count} leaves");
+fn a_way_that_leads_past_a_switch_with_hosts_is_a_dead_end() {
+    let ring = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)];
+    let joins = |links: &[(u32, u32)], weights: &[u32]| -> Vec<bool> {
+        let network = Parts::of(links, weights).network(&[]);
+        let search = Search::new(&network, network.sources().collect());
+        let fourth = search.sources.iter().position(|&source| source == 3).unwrap();
+        let joined = |seed| search.try_join(&search.group_of(0), fourth, &mut Random::new(seed));
+        (0..20)
+            .map(|seed| {
+                let joined = joined(seed);
+                // The second and third switch are on the chain, and no other but its beginning.
+                let on_chain: Vec<u32> =
+                    joined.iter().flat_map(|group| &group.core).map(|&(switch, _)| switch).collect();
+                assert!(joined.is_none() || on_chain == [3, 2, 1], "{on_chain:?}");
+                joined.is_some()
+            })
+            .collect()
+    };
+    // Whichever way is tried first, the one by the second switch is found.
+    assert_eq!(joins(&ring, &[1, 1, 0, 1, 0, 0]), [true; 20]);
+    // With hosts below the fifth switch there is no tree for both.
+    assert_eq!(joins(&[&ring[..], &[(4, 6)]].concat(), &[1, 1, 0, 1, 0, 0, 1]), [false; 20]);
+}
+
+#[test]
+fn groups_of_one_source_are_taken_apart() {
+    let network = Parts::of(&[(0, 1), (1, 2), (2, 3)], &[1; 4]).network(&[]);
+    let search = Search::new(&network, network.sources().collect());
+    let all = (0..4).map(|source| search.group_of(source)).collect();
+    let groups = search.improved(all, &mut Random::new(1));
+    assert_eq!(groups.iter().map(|group| group.members.len()).collect::<Vec<_>>(), [4]);
 }
 
 /// The exact search without any bound, and all others together.
