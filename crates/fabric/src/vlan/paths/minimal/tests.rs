@@ -192,6 +192,7 @@ fn a_way_that_leads_past_a_switch_with_hosts_is_a_dead_end() {
     };
     // Whichever way is tried first, the one by the second switch is found.
     assert_eq!(joins(&ring, &[1, 1, 0, 1, 0, 0]), [true; 20]);
+    assert_eq!(joins(&ring, &[1, 0, 1, 1, 0, 0]), [true; 20]);
     // With hosts below the fifth switch there is no tree for both.
     assert_eq!(joins(&[&ring[..], &[(4, 6)]].concat(), &[1, 1, 0, 1, 0, 0, 1]), [false; 20]);
 }
