@@ -263,6 +263,14 @@ mod tests {
     }
 
     #[test]
+    fn lanes_of_a_cycle_have_their_virtual_channels() {
+        let lane = |channel, vc| Lane { channel: ChannelId(channel), vc };
+        let mut dependencies = Dependencies::new(4, 2);
+        dependencies.add_path(&[lane(0, 0), lane(1, 1), lane(3, 0), lane(2, 1), lane(1, 1)]);
+        assert_eq!(dependencies.find_cycle(), Some(vec![lane(1, 1), lane(3, 0), lane(2, 1)]));
+    }
+
+    #[test]
     fn verdict_equals_brute_force_on_random_dependencies() {
         for seed in 0..2_000_u64 {
             let mut random = Random::new(seed);

@@ -74,6 +74,8 @@ fn a_topology_may_be_as_large_as_its_limits_say() {
     assert_eq!(star(u32::from(Port::MAX) - 1), Ok(()));
     let error = star(u32::from(Port::MAX)).unwrap_err();
     assert!(matches!(error, TopologyError::TooLarge { what: "ports on a switch", .. }), "{error}");
+    let ring = |switch_count| Topology::Ring(Ring { switch_count }).check();
+    assert!(ring(65_535).is_ok() && ring(65_536).is_err());
     let tree = |switch_count| Topology::Tree(Tree { arity: 2, switch_count }).check();
     assert_eq!(tree(SWITCH_COUNT_MAX as u32), Ok(()));
     let error = tree(SWITCH_COUNT_MAX as u32 + 1).unwrap_err();

@@ -510,6 +510,12 @@ fn the_number_of_a_lag_that_is_gone_is_free() {
     let now = lags(&plan_from(&parsed(&changed), &in_use).unwrap());
     assert_eq!(now[0], [(1, vec![1, 2]), (2, vec![5, 6]), (3, vec![3, 4])]);
     assert_eq!(now[1], [(1, vec![5, 6]), (2, vec![1, 2]), (3, vec![9, 10]), (4, vec![3, 4])]);
+    // Also for a host that comes.
+    let bond = "[[host]]\nname = \"z\"\nmodel = \"b\"\n[[cable]]\nfrom = \"z:e0\"\nto = \"l:12\"\n\
+                [[cable]]\nfrom = \"z:e1\"\nto = \"l:13\"\n";
+    let host = LAGS.replace("[[cable]]\nfrom = \"x:e1\"\nto = \"l:10\"\n", "") + bond;
+    let now = lags(&plan_from(&parsed(&host), &in_use).unwrap());
+    assert_eq!(now[0], [(1, vec![1, 2]), (2, vec![5, 6]), (3, vec![12, 13])]);
 }
 
 #[test]

@@ -395,6 +395,27 @@ mod tests {
         }
     }
 
+    /// Of shortest paths by load and by rank one is free of deadlock and the other is not.
+    #[test]
+    fn of_routes_asked_for_those_that_cannot_deadlock_are_taken() {
+        let mut count = 0;
+        for topology in [
+            "kind = \"hypercube\"\ndimensions = 3",
+            "kind = \"hyperx\"\nextents = [3, 3]",
+            "kind = \"mesh\"\nextents = [3, 4]",
+            "kind = \"torus\"\nextents = [3, 4]",
+        ] {
+            let machine = machine(topology, "routing = \"minimal\"\nvlans = \"per-source\"");
+            let network = Network::of(&machine, &[]);
+            let is_free = [Spread::ByRank, Spread::ByLoad]
+                .map(|spread| evaluate(&network, &by_source(&network, balanced(&network, spread))).is_free);
+            let plan = crate::vlan::plan(&machine).unwrap();
+            assert_eq!(plan.verdicts.deadlock.is_free(), is_free[0] || is_free[1], "{topology}");
+            count += u32::from(is_free[0] != is_free[1]);
+        }
+        assert!(count > 0);
+    }
+
     #[test]
     fn few_vlans_are_looked_for_where_they_are_asked_for() {
         for (topology, routing) in [

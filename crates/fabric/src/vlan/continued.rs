@@ -306,6 +306,18 @@ mod tests {
         assert_eq!([most(""), most("spanning_tree = \"mstp\"")], [9, 2]);
     }
 
+    /// Dimension order round rings of five waits in a cycle; without a link other routes are taken, and no repair
+    /// of those.
+    #[test]
+    fn a_plan_after_a_failure_keeps_no_routes_that_can_deadlock() {
+        let machine = described("kind = \"torus\"\nextents = [5, 3]", "", "routing = \"dimension-order\"");
+        assert!(!plan(&machine).unwrap().verdicts.deadlock.is_free());
+        for link in (0..machine.switch_link_count() as u32).step_by(3).map(LinkId) {
+            let left = plan_without(&machine, &[Failure::Link(link)]).unwrap();
+            assert!(left.verdicts.deadlock.is_free(), "{link:?}");
+        }
+    }
+
     /// Its busiest link is held against the same bound as that of a new plan.
     #[test]
     fn a_continued_plan_has_the_bound_of_its_network() {
