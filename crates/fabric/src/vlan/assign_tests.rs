@@ -203,6 +203,12 @@ fn figures_of_a_row_of_switches_are_those_by_hand() {
     let ring = planned(RING, "", "routing = \"spanning-tree\"").figures;
     assert_eq!((ring.idle_link_count, ring.bisection.bits_per_s), (1, 2_000_000_000));
     assert_eq!(ring.price, None);
+    // Of the four links three are used, as in a row.
+    assert!((ring.link_load_mean - (12.0 + 16.0 + 12.0) / 3.0).abs() < 1e-12, "{}", ring.link_load_mean);
+    let by_pairs = planned("kind = \"mesh\"\nextents = [4]", "", "tagging = \"host\"").figures;
+    assert_eq!((by_pairs.diameter_switches, by_pairs.link_load_max), (4, 16));
+    assert!((by_pairs.mean_switches - (6.0 * 2.0 + 4.0 * 3.0 + 2.0 * 4.0) / 12.0).abs() < 1e-12);
+    assert!((by_pairs.stretch - 1.0).abs() < 1e-12);
     let two = "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
         nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nswitch_model = \"s\"\n[[switch]]\n\
         name = \"l\"\n\
