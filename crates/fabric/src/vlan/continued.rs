@@ -306,8 +306,8 @@ mod tests {
         assert_eq!([most(""), most("spanning_tree = \"mstp\"")], [9, 2]);
     }
 
-    /// Dimension order round rings of five waits in a cycle; without a link other routes are taken, and no repair
-    /// of those.
+    /// Dimension order round rings of five waits in a cycle; without a link other routes are taken, and no
+    /// repair of those.
     #[test]
     fn a_plan_after_a_failure_keeps_no_routes_that_can_deadlock() {
         let machine = described("kind = \"torus\"\nextents = [5, 3]", "", "routing = \"dimension-order\"");

@@ -170,7 +170,7 @@ fn shared_trees_have_shortest_paths_past_bare_switches() {
     assert!(source_count == 1114 && tree_count <= 655, "{tree_count} for {source_count}");
 }
 
-/// Round a ring of six there are two ways from the fourth switch to the first, of which one passes the second.
+/// Round a ring of six there are two ways from the fourth switch to the first: one passes the second.
 #[test]
 fn a_way_that_leads_past_a_switch_with_hosts_is_a_dead_end() {
     let ring = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5)];
@@ -296,7 +296,8 @@ fn equally_short_ways_are_spread_by_load_or_by_rank() {
         (0..32).map(|link| flows[network.channel(link, network.ends(link)[1]).index()]).max()
     };
     assert_eq!(down(&by_load), Some(2));
-    // Three hosts and twice one send over two links side by side: three and two flows, by rank four and one.
+    // Three hosts and twice one send over two links side by side: three and two flows, by rank four and
+    // one.
     let links = [(0, 1), (0, 1), (1, 2), (1, 3), (1, 4)];
     let network = Parts::of(&links, &[1, 0, 3, 1, 1]).network(&[]);
     let flows = |spread| evaluate(&network, &by_source(&network, balanced(&network, spread))).flows;
