@@ -79,7 +79,7 @@ impl Flood {
         }
         let mut below: Vec<u64> = (0..count).map(sources).collect();
         let total = order.iter().map(|&switch| below[switch]).sum();
-        for &switch in order.iter().skip(1).rev() {
+        for &switch in order.iter().rev() {
             let parent = up[switch].and_then(|channel| out[switch].iter().find(|(out, _)| *out == channel));
             if let Some(&(_, parent)) = parent {
                 below[parent] += below[switch];
@@ -243,6 +243,10 @@ mod tests {
         for (topology, options) in [
             ("kind = \"torus\"\nextents = [4, 4]", ""),
             ("kind = \"complete\"\nswitches = 5", ""),
+            // A cycle of three turns, one on each VLAN.
+            ("kind = \"complete\"\nswitches = 3", "vlans = \"per-source\""),
+            // Trees that leave out switches.
+            ("kind = \"fat-tree\"\nradix = 4\nlevels = 2", "vlans = \"per-source\""),
             ("kind = \"fat-tree\"\nradix = 4\nlevels = 2", "tagging = \"host\""),
             ("kind = \"mesh\"\nextents = [3, 3]", "tagging = \"host\""),
         ] {
@@ -316,6 +320,9 @@ mod tests {
         assert_eq!(priming_load(&slow).gap_ms, 15);
         slow.links[3].rate_bits_per_s = 1;
         assert_eq!(priming_load(&slow).gap_ms, 60_000);
+        // One switch has no link to fill.
+        let alone = priming_load(&planned("kind = \"star\"\nswitches = 1", ""));
+        assert_eq!((alone.link_frames_max, alone.at_once_frames_max), (0, 0));
         let mut named = planned("kind = \"complete\"\nswitches = 5", "tagging = \"host\"");
         assert!(!has_static_neighbours(&named));
         for own in named.hosts.iter_mut().flat_map(|host| &mut host.attachments) {

@@ -61,20 +61,22 @@ impl Dependencies {
     /// Among the cycles through the lanes tried it is a shortest; all lanes on cycles are tried unless they
     /// are very many.
     pub fn find_cycle(&self) -> Option<Vec<Lane>> {
-        let on_cycles = self.peel();
         // Breadth-first search from each costs the size of the graph: bound the product.
-        let tries = (20_000_000 / self.count().max(1)).max(16);
+        self.find_cycle_within((20_000_000 / self.count().max(1)).max(16))
+    }
+
+    /// [`Dependencies::find_cycle`] that tries so many lanes.
+    fn find_cycle_within(&self, tries: usize) -> Option<Vec<Lane>> {
         let mut best: Option<Vec<u32>> = None;
-        for &start in on_cycles.iter().take(tries) {
+        for (tried, start) in self.peel().into_iter().enumerate() {
+            // A lane left by peeling may only lead from one cycle to another: try on until a cycle is met.
+            if tried >= tries && best.is_some() {
+                break;
+            }
             let limit = best.as_ref().map_or(usize::MAX, Vec::len);
             if let Some(cycle) = self.shortest_cycle_through(start, limit) {
                 best = Some(cycle);
             }
-        }
-        // A lane left by peeling may only lead from one cycle to another; then try on until a cycle is met.
-        if best.is_none() {
-            let mut rest = on_cycles.iter().skip(tries);
-            best = rest.find_map(|&start| self.shortest_cycle_through(start, usize::MAX));
         }
         Some(best?.into_iter().map(|lane| self.lane(lane)).collect())
     }
@@ -247,6 +249,25 @@ mod tests {
         dependencies.add_path(&[2, 4, 5, 6, 4, 7].map(lane));
         let cycle = dependencies.find_cycle().unwrap();
         assert_eq!(cycle, [4, 5, 6].map(lane));
+    }
+
+    #[test]
+    fn lanes_between_cycles_do_not_hide_a_cycle() {
+        let mut dependencies = Dependencies::new(9, 1);
+        // From a cycle of three by way of the first two lanes to a cycle of two, tried in this order.
+        dependencies.add_path(&[2, 3, 4, 2, 0, 1, 5, 6, 5].map(lane));
+        for tries in 1..=3 {
+            assert_eq!(dependencies.find_cycle_within(tries), Some([2, 3, 4].map(lane).to_vec()), "{tries}");
+        }
+        assert_eq!(dependencies.find_cycle_within(7), Some([5, 6].map(lane).to_vec()));
+    }
+
+    #[test]
+    fn lanes_of_a_cycle_have_their_virtual_channels() {
+        let lane = |channel, vc| Lane { channel: ChannelId(channel), vc };
+        let mut dependencies = Dependencies::new(4, 2);
+        dependencies.add_path(&[lane(0, 0), lane(1, 1), lane(3, 0), lane(2, 1), lane(1, 1)]);
+        assert_eq!(dependencies.find_cycle(), Some(vec![lane(1, 1), lane(3, 0), lane(2, 1)]));
     }
 
     #[test]

@@ -228,6 +228,7 @@ mod tests {
     use crate::topology::{
         Complete, Dragonfly, Explicit, FatTree, Hypercube, Mesh, Ring, Topology, Torus, Tree,
     };
+    use crate::vlan::networks_for_tests::Parts;
 
     const LINK: LinkSpec = LinkSpec { rate_bits_per_s: 10, latency_ps: 0, cable_count: 1 };
 
@@ -349,6 +350,34 @@ mod tests {
             assert!(idle.clone().all(|place| cut.change(&side, place) >= 0), "case {case}");
         }
         assert!(best_count > 150, "{best_count}");
+    }
+
+    /// Switches without hosts follow those that have been exchanged.
+    #[test]
+    fn what_is_exchanged_is_settled_after_all() {
+        for seed in 0..60 {
+            let network = Parts::random(seed, 16, true).network(&[]);
+            let cut = Cut::new(&network, network.alive().collect());
+            for start in 0..STARTS {
+                let side = cut.start(start);
+                let bare = (0..side.len()).filter(|&place| !cut.has_hosts[place]);
+                assert!(bare.clone().all(|place| cut.change(&side, place) >= 0), "{seed} {start}");
+            }
+            let side = cut.improved();
+            let bare = (0..side.len()).filter(|&place| !cut.has_hosts[place]);
+            assert!(bare.clone().all(|place| cut.change(&side, place) >= 0), "{seed}");
+        }
+    }
+
+    #[test]
+    fn the_first_switch_is_exchanged_like_any_other() {
+        // Three links between the first two, one on to the last.
+        let network = Parts::of(&[(0, 1), (0, 1), (0, 1), (1, 2)], &[1; 3]).network(&[]);
+        let cut = Cut::new(&network, vec![0, 1, 2]);
+        let mut side = vec![true, false, false];
+        let mut gains: Vec<i128> = (0..3).map(|place| cut.change(&side, place)).collect();
+        assert!(cut.exchange(&mut side, &mut gains));
+        assert_eq!(side, [false, false, true]);
     }
 
     #[test]

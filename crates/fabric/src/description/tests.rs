@@ -107,6 +107,36 @@ fn listed_switches_hosts_and_cables_become_a_graph() {
 }
 
 #[test]
+fn cables_take_the_ports_of_the_graph_from_the_first_on() {
+    let machine = Machine::parse("listed.toml", LISTED).unwrap();
+    let (_, link) = machine.graph.links().next().unwrap();
+    assert_eq!(link.ends.map(|end| end.port), [0, 0]);
+}
+
+#[test]
+fn switches_without_a_number_of_hosts_get_none_of_no_rest() {
+    let text = |hosts: &str, name: &str| {
+        format!(
+            "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[hosts]\nmodel = \"h\"\n{name}[topology]\n\
+             switch_model = \"s\"\n{hosts}"
+        )
+    };
+    let listed = "[[switch]]\nname = \"a\"\nhosts = 2\ncoordinates = [0, 3]\n[[switch]]\nname = \"b\"\n\
+                  [[cable]]\nfrom = \"a:8\"\nto = \"b:8\"\n";
+    let machine = Machine::parse("m.toml", &text(listed, "")).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(machine.attachment_counts(), [2, 0]);
+    // A generated switch has a name that no host may have.
+    let ring = "kind = \"ring\"\nswitches = 3\n";
+    let error = Machine::parse("m.toml", &text(ring, "count = 3\nname = \"s{host}\"\n")).unwrap_err();
+    assert!(error.problem.contains("there already is something called \"s0\""), "{error}");
+    // One port of four is left: three are links.
+    let full = "kind = \"complete\"\nswitches = 4\ncables = 2\n";
+    let error = Machine::parse("m.toml", &text(full, "per_switch = 3\n")).unwrap_err();
+    assert!(error.problem.contains("s0 has 2 ports left for 3 hosts"), "{error}");
+}
+
+#[test]
 fn two_rails_are_two_attachments() {
     let machine = read(&LISTED.replace("\"bond\"", "\"rails\""));
     assert_eq!(machine.hosts[1].attachments.len(), 2);

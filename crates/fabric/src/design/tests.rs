@@ -111,7 +111,8 @@ fn every_shape_gets_as_few_cables_as_its_bisection_takes() {
             search.consider(&shape);
             let is_enough = |offer: &&Offer| offer.bisection_bits_per_s >= wanted.bisection_bits_per_s;
             let first = offers.iter().flatten().find(is_enough).map(|offer| &offer.name);
-            assert_eq!(search.offers.iter().flatten().map(|offer| &offer.name).next(), first);
+            let found: Vec<&String> = search.offers.iter().flatten().map(|offer| &offer.name).collect();
+            assert_eq!(found, first.into_iter().collect::<Vec<_>>());
             gaps += usize::from(first.is_some() && search.machine_count > 1);
         }
     }
@@ -134,6 +135,45 @@ fn a_switch_that_is_too_narrow_does_not_use_up_the_search() {
     let found = designs(&prices(&two_models()), &wanted(24, 20)).unwrap();
     assert_eq!(found.designs[0].name, "complete 2 of a, 20 cables a link");
     assert!(!found.is_cut_short);
+}
+
+#[test]
+fn what_cannot_be_had_is_tried_once() {
+    let short = SMALL.replace("length_m = 20", "length_m = 2.5");
+    let (prices, far, near) = (prices(&short), wanted(12, 1), wanted(12, 1000));
+    let mut refused = 0;
+    for shape in shapes::shapes(&prices, 12).iter().filter(|shape| shape.cables_max > 1) {
+        let mut search = Search::new(&prices, &far);
+        search.consider(shape);
+        // No cable is long enough, however many there are.
+        if !search.left_out.is_empty() {
+            assert_eq!((search.machine_count, search.left_out.len()), (1, 1), "{}", shape.name);
+            refused += 1;
+        }
+        // What is too narrow by its number of links is not put together.
+        let mut search = Search::new(&prices, &near);
+        search.consider(shape);
+        assert_eq!((search.machine_count, search.offers.len()), (0, 0), "{}", shape.name);
+        assert!(search.most.1.contains(&shape.name), "{:?}", search.most);
+    }
+    assert!(refused > 0);
+}
+
+#[test]
+fn prices_are_told_apart_by_hundredths() {
+    assert_eq!([1.23, 1.0, 0.005, 0.0].map(hundredths), [123, 100, 1, 0]);
+}
+
+/// The cables of half of the NICs, the slower ones.
+#[test]
+fn one_switch_is_as_wide_as_its_slower_half() {
+    let nics = "rate_gbps = 10 }, { name = \"eth1\", rate_gbps = 1 }]";
+    let mixed = SMALL
+        .replace("ports = 8\nrate_gbps = 1", "ports = 8\nrate_gbps = 10")
+        .replace("rate_gbps = 1 }]", nics);
+    let found = designs(&prices(&mixed), &wanted(4, 4)).unwrap();
+    let design = &found.designs[0];
+    assert_eq!((design.name.as_str(), design.bisection_bits_per_s), ("one small", 4_000_000_000));
 }
 
 #[test]

@@ -252,6 +252,7 @@ mod tests {
             "kind = \"ring\"\nswitches = 5",
             "kind = \"hypercube\"\ndimensions = 4",
             "kind = \"complete\"\nswitches = 4",
+            "kind = \"star\"\nswitches = 1",
             "kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9",
             "kind = \"fat-tree\"\ndown = [4]\nup = [2]",
         ] {

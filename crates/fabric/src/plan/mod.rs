@@ -669,6 +669,22 @@ mod tests {
     }
 
     #[test]
+    fn switches_are_numbered_in_their_order() {
+        let mut plan = two_switches_and_four_hosts();
+        plan.switches[1].id = SwitchId(9);
+        let problems = plan.check_invariants();
+        assert!(problems.iter().any(|problem| problem.contains("is numbered 9")), "{problems:?}");
+    }
+
+    #[test]
+    fn hosts_are_numbered_in_their_order() {
+        let mut plan = two_switches_and_four_hosts();
+        plan.hosts[2].id = HostId(7);
+        let problems = plan.check_invariants();
+        assert!(problems.iter().any(|problem| problem.contains("is numbered 7")), "{problems:?}");
+    }
+
+    #[test]
     fn a_broken_plan_is_told() {
         let mut plan = two_switches_and_four_hosts();
         plan.switches[0].ports[6].membership.pvid = Some(plan.vlans[0].vid);

@@ -49,6 +49,39 @@ fn every_topology_is_connected_and_keeps_to_its_ports() {
     }
 }
 
+/// What all switches of a layer have alike is kept for no more than they use.
+#[test]
+fn trees_and_products_of_complete_graphs_use_all_their_ports() {
+    let all_used = |topology: &Topology| {
+        matches!(
+            topology,
+            Topology::FatTree(_) | Topology::HyperX(_) | Topology::Complete(_) | Topology::Ring(_)
+        )
+    };
+    for topology in every_kind().into_iter().filter(all_used) {
+        let graph = graph(&topology);
+        for switch in graph.switches() {
+            let ports = usize::from(topology.switch_port_count(switch));
+            assert_eq!(graph.port_count(switch.into()), ports, "{topology:?} {switch:?}");
+        }
+    }
+}
+
+#[test]
+fn a_topology_may_be_as_large_as_its_limits_say() {
+    // The middle has a port for each leaf and one that leads to no parent.
+    let star = |switch_count| Topology::Tree(Tree::star(switch_count)).check();
+    assert_eq!(star(u32::from(Port::MAX) - 1), Ok(()));
+    let error = star(u32::from(Port::MAX)).unwrap_err();
+    assert!(matches!(error, TopologyError::TooLarge { what: "ports on a switch", .. }), "{error}");
+    let ring = |switch_count| Topology::Ring(Ring { switch_count }).check();
+    assert!(ring(65_535).is_ok() && ring(65_536).is_err());
+    let tree = |switch_count| Topology::Tree(Tree { arity: 2, switch_count }).check();
+    assert_eq!(tree(SWITCH_COUNT_MAX as u32), Ok(()));
+    let error = tree(SWITCH_COUNT_MAX as u32 + 1).unwrap_err();
+    assert!(matches!(error, TopologyError::TooLarge { what: "switches", .. }), "{error}");
+}
+
 #[test]
 fn switch_and_port_names_are_unique() {
     for topology in every_kind() {

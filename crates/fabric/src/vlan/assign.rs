@@ -504,7 +504,7 @@ fn figures(machine: &Machine, network: &Network, judged: &Judged, is_whole: bool
 
 /// Bandwidth from one side to the other in the slower direction, bit/s, if all flows are as fast as the
 /// busiest channel on the way allows.
-fn routed_across(network: &Network, flows: &[u64], is_right: &[bool]) -> u64 {
+pub(super) fn routed_across(network: &Network, flows: &[u64], is_right: &[bool]) -> u64 {
     let across = |right: bool| {
         let crossing = (0..network.link_count() as u32).filter_map(|link| {
             let [a, b] = network.ends(link);
@@ -513,7 +513,7 @@ fn routed_across(network: &Network, flows: &[u64], is_right: &[bool]) -> u64 {
                 .then(|| (flows[network.channel(link, from).index()], network.rate(link)))
         });
         let (mut sum, mut flow_rate) = (0, f64::INFINITY);
-        for (flows, rate) in crossing.filter(|(flows, _)| *flows > 0) {
+        for (flows, rate) in crossing {
             sum += flows;
             flow_rate = flow_rate.min(rate as f64 / flows as f64);
         }

@@ -203,6 +203,12 @@ fn figures_of_a_row_of_switches_are_those_by_hand() {
     let ring = planned(RING, "", "routing = \"spanning-tree\"").figures;
     assert_eq!((ring.idle_link_count, ring.bisection.bits_per_s), (1, 2_000_000_000));
     assert_eq!(ring.price, None);
+    // Of the four links three are used, as in a row.
+    assert!((ring.link_load_mean - (12.0 + 16.0 + 12.0) / 3.0).abs() < 1e-12, "{}", ring.link_load_mean);
+    let by_pairs = planned("kind = \"mesh\"\nextents = [4]", "", "tagging = \"host\"").figures;
+    assert_eq!((by_pairs.diameter_switches, by_pairs.link_load_max), (4, 16));
+    assert!((by_pairs.mean_switches - (6.0 * 2.0 + 4.0 * 3.0 + 2.0 * 4.0) / 12.0).abs() < 1e-12);
+    assert!((by_pairs.stretch - 1.0).abs() < 1e-12);
     let two = "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
         nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nswitch_model = \"s\"\n[[switch]]\n\
         name = \"l\"\n\
@@ -317,6 +323,21 @@ fn a_plan_without_some_route_fails_its_check() {
     assert!(fault.contains("has a loop through the link "), "{fault}");
 }
 
+#[test]
+fn one_host_without_a_route_is_found() {
+    let parts = super::networks_for_tests::Parts::of(&[(0, 1), (1, 2), (0, 2)], &[1; 3]);
+    let network = parts.network(&[]);
+    let text = "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+        nic = [{ name = \"e\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 3\n\
+        switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n";
+    let mut plan = plan(&Machine::parse("m.toml", text).unwrap()).unwrap();
+    assert_eq!(super::verify::unrouted(&plan, &network), None);
+    if let crate::plan::VlanChoice::BySource(choices) = &mut plan.choice {
+        choices[2] = None;
+    }
+    assert_eq!(super::verify::unrouted(&plan, &network), Some((SwitchId(2), SwitchId(0))));
+}
+
 /// The only switch is gone, and with it all that there was.
 #[test]
 fn a_machine_without_any_switch_left_can_be_asked_for() {
@@ -330,4 +351,285 @@ fn one_switch_whose_hosts_tag_has_one_vlan() {
     let alone = planned("kind = \"star\"\nswitches = 1", "", "tagging = \"host\"");
     assert_eq!(alone.vlans.len(), 1);
     assert!(alone.verdicts.are_good(), "{:?}", alone.verdicts.checks);
+}
+
+/// Two kinds of switches, the first one alone of its kind, in a row, each with a host of its own kind.
+fn mixed(first: &str, options: &str) -> Machine {
+    let mut text = format!(
+        "name = \"m\"\n[switch_models.first]\nports = 8\nrate_gbps = 1\n{first}\n[switch_models.other]\n\
+         ports = 8\nrate_gbps = 1\npause_on_bytes = 1000000\n[host_models.jumbo]\n\
+         nic = [{{ name = \"e\", rate_gbps = 1, mtu_bytes = 9000 }}]\n[host_models.h]\n\
+         nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[plan]\n{options}\n"
+    );
+    for (at, (switch, host)) in [("first", "jumbo"), ("other", "h"), ("other", "h")].into_iter().enumerate() {
+        text += &format!("[[switch]]\nname = \"s{at}\"\nmodel = \"{switch}\"\n");
+        text += &format!("[[host]]\nname = \"h{at}\"\nmodel = \"{host}\"\n");
+        text += &format!("[[cable]]\nfrom = \"h{at}\"\nto = \"s{at}:1\"\n");
+        text += &format!("[[cable]]\nfrom = \"s{at}:7\"\nto = \"s{}:8\"\n", (at + 1) % 3);
+    }
+    Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn the_first_switch_and_host_count_like_all_others() {
+    let deaf = plan(&mixed("pause = false", "")).unwrap();
+    assert_eq!(said(&deaf, "pause").0, Status::Warning, "{}", said(&deaf, "pause").1);
+    let low = plan(&mixed("pause_on_bytes = 100", "vlans = \"per-source\"")).unwrap();
+    assert!(crate::broadcast::turns(&low).arp_cycle.is_empty());
+    let (_, detail) = said(&low, "broadcasts");
+    assert!(detail.contains("it can pass the pause threshold, 100 bytes, by itself"), "{detail}");
+    assert_eq!(low.mtu_bytes, 9000);
+    assert_eq!(said(&low, "mtu").0, Status::Warning);
+    // One that takes no untagged VLANs of several on a port makes the hosts tag.
+    let simple = plan(&mixed("dialect = \"arista-eos\"", "")).unwrap();
+    assert_eq!([simple.tagging, low.tagging], [crate::plan::Tagging::Host, crate::plan::Tagging::Switch]);
+}
+
+#[test]
+fn a_plan_says_what_priming_puts_on_its_links() {
+    let plan = planned("kind = \"complete\"\nswitches = 5", "", "");
+    let load = crate::broadcast::priming_load(&plan);
+    let own = plan.priming;
+    assert!(load.gap_ms > 0 && load.link_frames_max > 0);
+    assert_eq!((own.gap_ms, own.link_frames_max), (load.gap_ms, load.link_frames_max));
+    assert_eq!(own.at_once_frames_max, load.at_once_frames_max);
+}
+
+#[test]
+fn the_sources_of_a_vlan_are_those_whose_frames_take_it() {
+    for options in ["", "tagging = \"host\""] {
+        let plan = planned("kind = \"ring\"\nswitches = 5", "", options);
+        assert!(!plan.is_repaired);
+        for (index, vlan) in plan.vlans.iter().enumerate() {
+            let pairs = plan.attachments().flat_map(|from| plan.attachments().map(move |to| (from, to)));
+            let using = pairs.filter(|(from, to)| {
+                from.switch != to.switch && plan.choice.vlan_index(from, to) == Some(index)
+            });
+            let using: BTreeSet<SwitchId> = using.map(|(from, _)| from.switch).collect();
+            let own: BTreeSet<SwitchId> = vlan.sources.iter().copied().collect();
+            // A switch's own hosts need a VLAN, too: the first.
+            assert!(using.is_subset(&own), "{options} {index}: {using:?} {own:?}");
+            assert!(index == 0 || using == own, "{options} {index}: {using:?} {own:?}");
+        }
+    }
+}
+
+#[test]
+fn remedies_against_cycles_of_broadcasts_fit_who_tags() {
+    let remedy = |options: &str| {
+        let plan = planned("kind = \"ring\"\nswitches = 6", "", options);
+        assert!(!crate::broadcast::turns(&plan).arp_cycle.is_empty(), "{options}");
+        let check = plan.verdicts.checks.iter().find(|check| check.name == "broadcasts").unwrap();
+        check.remedy.clone().unwrap_or_default()
+    };
+    let by_switches = remedy("routing = \"minimal\"");
+    assert!(by_switches.contains("another `routing`"), "{by_switches}");
+    let by_hosts = remedy("routing = \"minimal\"\ntagging = \"host\"");
+    assert!(by_hosts.contains("give every host its `macs`"), "{by_hosts}");
+}
+
+/// A ring of five switches or more with some links across, a host each, on shortest paths.
+fn ring_with_chords(seed: u64) -> Machine {
+    let mut random = ayatori_random::Random::new(seed);
+    let count = 5 + random.index(4);
+    let mut text = String::from(
+        "name = \"r\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
+         nic = [{ name = \"e\", rate_gbps = 1 }]\n[hosts]\nmodel = \"h\"\nper_switch = 1\n[plan]\n\
+         routing = \"minimal\"\nvlans = \"per-source\"\n[topology]\nswitch_model = \"s\"\n",
+    );
+    (0..count).for_each(|at| text += &format!("[[switch]]\nname = \"s{at}\"\n"));
+    let mut cable = |a: usize, b: usize, ports: [usize; 2]| {
+        text += &format!("[[cable]]\nfrom = \"s{a}:{}\"\nto = \"s{b}:{}\"\n", ports[0], ports[1]);
+    };
+    (0..count).for_each(|at| cable(at, (at + 1) % count, [7, 8]));
+    for chord in 0..random.index(5) {
+        let (a, b) = (random.index(count), random.index(count));
+        if a != b {
+            cable(a, b, [10 + chord, 20 + chord]);
+        }
+    }
+    Machine::parse("r.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn only_ways_that_need_fewer_vlans_are_proposed() {
+    let proposed = |topology: &str, vlans_max: usize, options: &str| {
+        let limit = format!("vlans_max = {vlans_max}");
+        plan(&machine(topology, &limit, options)).unwrap_err().remedy.to_string()
+    };
+    // Shortest paths round a ring can deadlock; what cannot needs as many VLANs, or fewer.
+    for (switch_count, routing) in [(5, "minimal"), (6, "minimal"), (8, "dimension-order")] {
+        let topology = format!("kind = \"ring\"\nswitches = {switch_count}");
+        let options = format!("routing = \"{routing}\"\nvlans = \"per-source\"");
+        let whole = planned(&topology, "", &options);
+        let safe = whole.verdicts.alternative.as_ref().expect("it can deadlock");
+        let words = format!("({} VLANs)", safe.vlan_count);
+        let remedy = proposed(&topology, whole.vlans.len() - 1, &options);
+        assert_eq!(remedy.contains(&words), safe.vlan_count < whole.vlans.len(), "{remedy}");
+        assert!(remedy.contains("`vlans = \"fewest\"`") && remedy.contains("(1 VLAN)"), "{remedy}");
+    }
+    // By seed: the VLANs of shortest paths, and those of up*/down*.
+    for (seed, vlan_counts) in [(0, (8, 6)), (22, (8, 8)), (29, (6, 7))] {
+        let mut whole = ring_with_chords(seed);
+        let plan_of = |machine: &Machine| plan(machine).unwrap();
+        let safe = plan_of(&whole).verdicts.alternative.expect("it can deadlock");
+        assert_eq!((plan_of(&whole).vlans.len(), safe.vlan_count), vlan_counts);
+        whole.switch_models[0].vlans_max = Some(vlan_counts.0 as u16 - 1);
+        let remedy = plan(&whole).unwrap_err().remedy.to_string();
+        let words = format!("`routing = \"up-down\"` ({} VLANs)", vlan_counts.1);
+        assert_eq!(remedy.contains(&words), vlan_counts.1 < vlan_counts.0, "{remedy}");
+    }
+    let complete = "kind = \"complete\"\nswitches = 4";
+    let remedy = proposed(complete, 3, "routing = \"minimal\"\nvlans = \"fewest\"");
+    assert!(!remedy.contains("fewest") && remedy.contains("spanning-tree"), "{remedy}");
+}
+
+#[test]
+fn routes_between_halves_are_as_wide_as_the_slower_direction() {
+    let network = Network::of(&machine(RING, "", ""), &[]);
+    let is_right = [false, false, true, true];
+    let across = |there: u64, back: u64| {
+        let mut flows = vec![0; 2 * network.link_count()];
+        for link in 0..network.link_count() as u32 {
+            let [a, b] = network.ends(link);
+            if is_right[a as usize] != is_right[b as usize] {
+                let (left, right) = if is_right[a as usize] { (b, a) } else { (a, b) };
+                flows[network.channel(link, left).index()] = there;
+                flows[network.channel(link, right).index()] = back;
+            }
+        }
+        super::assign::routed_across(&network, &flows, &is_right)
+    };
+    // Two links of 1 Gbit/s each way, or none.
+    assert_eq!([across(4, 2), across(2, 4)], [2_000_000_000; 2]);
+    assert_eq!([across(4, 0), across(0, 4), across(0, 0)], [0; 3]);
+}
+
+/// A port that was the first of a LAG has a host with one cable now.
+#[test]
+fn the_number_of_a_lag_that_is_gone_is_free() {
+    let parsed = |text: &str| Machine::parse("l.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let in_use = InUse::of(&plan(&parsed(LAGS)).unwrap()).unwrap();
+    let changed = LAGS
+        .replace("[[cable]]\nfrom = \"x:e1\"\nto = \"l:10\"\n", "")
+        .replace("from = \"l:3\"\nto = \"r:3\"", "from = \"l:3-4\"\nto = \"r:3-4\"");
+    let now = lags(&plan_from(&parsed(&changed), &in_use).unwrap());
+    assert_eq!(now[0], [(1, vec![1, 2]), (2, vec![5, 6]), (3, vec![3, 4])]);
+    assert_eq!(now[1], [(1, vec![5, 6]), (2, vec![1, 2]), (3, vec![9, 10]), (4, vec![3, 4])]);
+    // Also for a host that comes.
+    let bond = "[[host]]\nname = \"z\"\nmodel = \"b\"\n[[cable]]\nfrom = \"z:e0\"\nto = \"l:12\"\n\
+                [[cable]]\nfrom = \"z:e1\"\nto = \"l:13\"\n";
+    let host = LAGS.replace("[[cable]]\nfrom = \"x:e1\"\nto = \"l:10\"\n", "") + bond;
+    let now = lags(&plan_from(&parsed(&host), &in_use).unwrap());
+    assert_eq!(now[0], [(1, vec![1, 2]), (2, vec![5, 6]), (3, vec![12, 13])]);
+}
+
+#[test]
+fn the_bound_of_a_whole_plan_is_looked_for_with_care() {
+    // The best of all routes: every switch's two hosts to the far side of a row.
+    let row = planned("kind = \"mesh\"\nextents = [5]", "", "routing = \"spanning-tree\"").figures;
+    assert_eq!((row.link_load_max, row.link_load_least), (24, 24.0));
+    // Routes of which no search has made a bound before.
+    let mesh = planned("kind = \"mesh\"\nextents = [3, 4]", "", "routing = \"minimal\"").figures;
+    let searched = planned("kind = \"mesh\"\nextents = [3, 4]", "", "").figures;
+    assert_eq!(mesh.link_load_least, searched.link_load_least);
+}
+
+#[test]
+fn what_is_cut_off_is_on_no_vlan() {
+    let machine = machine(RING, "", "");
+    let in_use = InUse::of(&plan(&machine).unwrap()).unwrap();
+    let gone = [Failure::Switch(SwitchId(1))];
+    let repaired = repaired_from(&machine, &in_use, &gone, Reach::Joints).unwrap();
+    for left in [plan_without(&machine, &gone).unwrap(), repaired] {
+        assert!(left.is_repaired);
+        for own in left.attachments() {
+            let is_cut_off = own.switch == SwitchId(1);
+            assert_eq!(left.choice.vlan_index(own, own).is_none(), is_cut_off, "{own:?}");
+        }
+        assert!(left.vlans.iter().all(|vlan| !vlan.sources.contains(&SwitchId(1))));
+    }
+    // Nothing at all is left.
+    for routing in ["auto", "minimal", "up-down", "spanning-tree"] {
+        let options = format!("routing = \"{routing}\"");
+        let alone = super::assign_tests::machine("kind = \"star\"\nswitches = 1", "", &options);
+        let left = plan_without(&alone, &[Failure::Switch(SwitchId(0))]);
+        assert!(left.is_err() || left.is_ok_and(|plan| said(&plan, "reach").0 == Status::Warning));
+    }
+}
+
+#[test]
+fn as_many_vlans_are_said_to_be_needed_as_are_known_to_be() {
+    let needed = |topology: &str, options: &str| planned(topology, "", options).figures.vlan_count_min;
+    let of_one_host = |topology: &str, options: &str| {
+        let text = format!(
+            "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 1\n[plan]\n{options}\n"
+        );
+        plan(&Machine::parse("m.toml", &text).unwrap()).unwrap().figures.vlan_count_min
+    };
+    let (complete, minimal) = ("kind = \"complete\"\nswitches = 4", "routing = \"minimal\"");
+    // Each source has one shortest tree only, and each is another.
+    assert_eq!([needed(complete, minimal), of_one_host(complete, minimal)], [4, 4]);
+    // Of trees that leave out switches it is not looked into, so it is 1.
+    let (spines, per_source) = ("kind = \"fat-tree\"\ndown = [4]\nup = [2]", "vlans = \"per-source\"");
+    assert_eq!(needed(spines, per_source), 1);
+    assert_eq!(needed(spines, "routing = \"minimal\"\nvlans = \"fewest\""), 1);
+    // Pairs of neighbours need their link: six of them, three to a tree.
+    assert_eq!(needed(complete, "tagging = \"host\""), 2);
+    let whole = machine(complete, "", minimal);
+    let in_use = InUse::of(&plan(&whole).unwrap()).unwrap();
+    let continued = plan_from(&whole, &in_use).unwrap();
+    assert!(continued.is_repaired && continued.figures.vlan_count_min == 1);
+    // Without a link all three trees of a ring are one.
+    for options in ["", "spanning_tree = \"mstp\""] {
+        let options = format!("{minimal}\n{options}");
+        let ring = machine("kind = \"ring\"\nswitches = 3", "dialect = \"comware\"", &options);
+        let left = plan_without(&ring, &[Failure::Link(LinkId(0))]).unwrap();
+        assert!(left.is_repaired && left.vlans.windows(2).all(|two| two[0].tree == two[1].tree), "{options}");
+        assert_eq!((left.vlans.len(), left.figures.vlan_count_min), (3, 1), "{options}");
+        assert!(said(&left, "vlan limit").1.contains("3;"), "{:?}", said(&left, "vlan limit"));
+    }
+    // Links that join the same two switches are one pair's.
+    let parallel = "name = \"p\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+        nic = [{ name = \"e\", rate_gbps = 1 }]\n[hosts]\nmodel = \"h\"\nper_switch = 1\n[topology]\n\
+        switch_model = \"s\"\n[[switch]]\nname = \"a\"\n[[switch]]\nname = \"b\"\n[[switch]]\nname = \"c\"\n\
+        [[cable]]\nfrom = \"a:11\"\nto = \"b:11\"\n[[cable]]\nfrom = \"a:12\"\nto = \"c:12\"\n\
+        [[cable]]\nfrom = \"a:13\"\nto = \"b:13\"\n[plan]\ntagging = \"host\"\n";
+    let parallel = plan(&Machine::parse("p.toml", parallel).unwrap()).unwrap();
+    assert_eq!(parallel.figures.vlan_count_min, 1);
+}
+
+#[test]
+fn cycles_of_pairs_and_past_bare_switches_are_shown_by_routes() {
+    let bare = |options: &str| {
+        let mut text = format!(
+            "name = \"r\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[hosts]\nmodel = \"h\"\n[plan]\n{options}\n\
+             [topology]\nswitch_model = \"s\"\n"
+        );
+        for at in 0..10 {
+            text += &format!("[[switch]]\nname = \"s{at}\"\nhosts = {}\n", 1 - at % 2);
+            text += &format!("[[cable]]\nfrom = \"s{at}:7\"\nto = \"s{}:8\"\n", (at + 1) % 10);
+        }
+        plan(&Machine::parse("r.toml", &text).unwrap_or_else(|error| panic!("{error}"))).unwrap()
+    };
+    let minimal = "routing = \"minimal\"\nvlans = \"per-source\"";
+    let by_hosts = format!("{minimal}\ntagging = \"host\"");
+    let ring = "kind = \"ring\"\nswitches = 6";
+    for plan in [bare(minimal), bare(&by_hosts), planned(ring, "", &by_hosts)] {
+        let cycle = &plan.verdicts.deadlock.cycle;
+        assert!(cycle.len() >= 3, "{}: {cycle:?}", plan.method);
+        assert_eq!(said(&plan, "deadlock").0, Status::Fails);
+        for (index, step) in cycle.iter().enumerate() {
+            let ends = [step.source, step.destination].map(|switch| {
+                plan.attachments().find(|own| own.switch == switch).expect("routes go from hosts to hosts")
+            });
+            let route = plan.route(ends[0], ends[1]).unwrap();
+            assert_eq!(route.vid, step.vid);
+            let at = route.hops.iter().position(|hop| hop.link == step.link).unwrap();
+            assert_eq!(route.hops[at + 1].link, cycle[(index + 1) % cycle.len()].link);
+        }
+    }
 }

@@ -322,3 +322,125 @@ fn in_orders(
     };
     orders.iter().filter_map(|order| dimension_order(network, grid, order, rule)).map(|p| (p, None)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::Machine;
+    use crate::topology::Topology;
+
+    fn machine(topology: &str, options: &str) -> Machine {
+        let text = format!(
+            "name = \"m\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 2\n[plan]\n{options}\n"
+        );
+        Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The flows of pairs' ways on the busiest channel.
+    fn busiest(network: &Network, ways: &[PairWay]) -> u64 {
+        let mut flows = vec![0; 2 * network.link_count()];
+        for way in ways {
+            let both = u64::from(network.weight(way.low)) * u64::from(network.weight(way.high));
+            for link in &way.links {
+                flows[2 * *link as usize] += both;
+                flows[2 * *link as usize + 1] += both;
+            }
+        }
+        flows.into_iter().max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_search_begins_with_the_least_busy_of_what_is_known() {
+        for topology in [
+            "kind = \"ring\"\nswitches = 6",
+            "kind = \"torus\"\nextents = [5, 5]",
+            "kind = \"torus\"\nextents = [6, 4]",
+            "kind = \"hyperx\"\nextents = [3, 3]",
+            // Without links that wrap around, the rules for those are one.
+            "kind = \"mesh\"\nextents = [3, 3]",
+            "kind = \"fat-tree\"\ndown = [4]\nup = [3]",
+            "kind = \"dragonfly\"\ngroup_size = 3\nglobal_ports = 1\ngroups = 4",
+        ] {
+            for options in ["", "pause = false"] {
+                let machine = machine(topology, options);
+                let (network, options) = (Network::of(&machine, &[]), &machine.options);
+                let grid = machine.topology.as_ref().and_then(Topology::grid);
+                let grid = grid.as_ref();
+                let worth = |trees: &[SourceTree]| {
+                    let evaluation = evaluate(&network, &host_ports(&network, trees));
+                    (evaluation.is_free || !options.pause).then(|| evaluation.pressure(&network))
+                };
+                let trees = |all: Vec<Candidate>| {
+                    all.into_iter().map(|(paths, _)| all_hosts(&network, paths)).collect::<Vec<_>>()
+                };
+                let staggered = in_orders(&network, grid, options, WrapRule::Staggered);
+                let own = [asked(&network, grid, options), safe(&network, grid, options)].concat();
+                let others = [trees(own), by_host(&network).into_iter().collect()].concat();
+                let least_of = |all: &[Vec<SourceTree>]| all.iter().filter_map(|trees| worth(trees)).min();
+                let least = least_of(&others).into_iter().chain(least_of(&trees(staggered))).min();
+                let starts = starts(&network, grid, options);
+                let found: Vec<u128> = starts.iter().map(|trees| worth(trees).unwrap()).collect();
+                assert_eq!(found.first().copied(), least, "{topology}");
+                assert!(found.windows(2).all(|two| two[0] <= two[1]) && found.len() <= STARTS_MAX);
+                let is_same = |a: &[SourceTree], b: &[SourceTree]| {
+                    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.tree == b.tree)
+                };
+                assert!(starts.windows(2).all(|two| !is_same(&two[0], &two[1])), "{topology}");
+                let pairs = pair_starts(&network, grid, options);
+                let loads: Vec<u64> = pairs.iter().map(|ways| busiest(&network, ways)).collect();
+                assert!(loads.windows(2).all(|two| two[0] <= two[1]), "{topology}: {loads:?}");
+            }
+        }
+    }
+
+    /// Of shortest paths by load and by rank one is free of deadlock and the other is not.
+    #[test]
+    fn of_routes_asked_for_those_that_cannot_deadlock_are_taken() {
+        let mut count = 0;
+        for topology in [
+            "kind = \"hypercube\"\ndimensions = 3",
+            "kind = \"hyperx\"\nextents = [3, 3]",
+            "kind = \"mesh\"\nextents = [3, 4]",
+            "kind = \"torus\"\nextents = [3, 4]",
+        ] {
+            let machine = machine(topology, "routing = \"minimal\"\nvlans = \"per-source\"");
+            let network = Network::of(&machine, &[]);
+            let is_free = [Spread::ByRank, Spread::ByLoad]
+                .map(|spread| evaluate(&network, &by_source(&network, balanced(&network, spread))).is_free);
+            let plan = crate::vlan::plan(&machine).unwrap();
+            assert_eq!(plan.verdicts.deadlock.is_free(), is_free[0] || is_free[1], "{topology}");
+            count += u32::from(is_free[0] != is_free[1]);
+        }
+        assert!(count > 0);
+    }
+
+    #[test]
+    fn few_vlans_are_looked_for_where_they_are_asked_for() {
+        for (topology, routing) in [
+            ("kind = \"mesh\"\nextents = [3, 4]", "up-down"),
+            ("kind = \"hypercube\"\ndimensions = 3", "up-down"),
+            ("kind = \"mesh\"\nextents = [4, 2]", "auto"),
+        ] {
+            let count = |vlans: &str| {
+                let options = format!("routing = \"{routing}\"\nvlans = \"{vlans}\"");
+                crate::vlan::plan(&machine(topology, &options)).unwrap().vlans.len()
+            };
+            assert!(count("fewest") < count("per-source"), "{topology}");
+        }
+    }
+
+    #[test]
+    fn the_least_number_of_vlans_is_what_is_known_of_the_paths() {
+        let machine = machine("kind = \"complete\"\nswitches = 4", "routing = \"minimal\"");
+        let network = Network::of(&machine, &[]);
+        let least = |tagging: Tagging, known: Option<usize>| {
+            let candidate = (balanced(&network, Spread::ByLoad), known);
+            judge(&network, &machine.options, tagging, candidate).solution.vlan_count_min
+        };
+        assert_eq!([None, Some(3)].map(|known| least(Tagging::Switch, known)), [4, 3]);
+        // Pairs are another matter.
+        assert_eq!([None, Some(3)].map(|known| least(Tagging::Host, known)), [2, 2]);
+    }
+}

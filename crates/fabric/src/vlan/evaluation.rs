@@ -323,3 +323,37 @@ pub(crate) fn channel_switches(network: &Network, channel: ChannelId) -> (LinkId
     let [a, b] = network.ends(link.0).map(SwitchId);
     if channel == link.channel_from(0) { (link, a, b) } else { (link, b, a) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::LinkSpec;
+    use crate::topology::{Explicit, Topology};
+
+    #[test]
+    fn the_busiest_channel_is_the_one_with_most_flows_for_its_rate() {
+        let link = LinkSpec { rate_bits_per_s: 10, latency_ps: 0, cable_count: 1 };
+        let switches = ["a", "b", "c"].map(String::from).to_vec();
+        // Of one cable, of four, of two.
+        let links = vec![(0, 1, 1), (1, 2, 4), (0, 2, 2)];
+        let graph = Topology::Explicit(Explicit { switches, links }).build(link).unwrap();
+        let network = Network::new(&graph, 3, vec![1; 3], &[]);
+        let busiest = |flows: [u64; 6]| {
+            let evaluation = Evaluation {
+                is_free: true,
+                dependency_count: 0,
+                flows: flows.to_vec(),
+                routed_flows: 0,
+                diameter_switches: 1,
+                hops: 0,
+                hops_min: 0,
+            };
+            evaluation.busiest(&network).map(|(channel, flows)| (channel.0, flows))
+        };
+        assert_eq!(busiest([5, 1, 12, 12, 8, 8]), Some((0, 5)));
+        assert_eq!(busiest([2, 3, 8, 13, 6, 6]), Some((3, 13)));
+        assert_eq!(busiest([2, 2, 12, 12, 6, 7]), Some((5, 7)));
+        // Of equally busy ones the first.
+        assert_eq!(busiest([3, 3, 12, 12, 6, 6]), Some((0, 3)));
+    }
+}

@@ -296,6 +296,61 @@ mod tests {
     }
 
     #[test]
+    fn trees_stay_in_order_where_cables_are_listed_in_another() {
+        let text = |cables: &[&str]| {
+            let mut text = "name = \"m\"\n[switch_models.s]\nports = 24\nrate_gbps = 1\n[host_models.h]\n\
+                nic = [{ name = \"e\", rate_gbps = 1 }]\n[hosts]\nmodel = \"h\"\nper_switch = 1\n"
+                .to_owned();
+            (0..4).for_each(|at| text += &format!("[[switch]]\nname = \"s{at}\"\nmodel = \"s\"\n"));
+            cables.iter().for_each(|cable| text += cable);
+            Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+        };
+        let cables: Vec<String> = (0..4)
+            .map(|at| format!("[[cable]]\nfrom = \"s{at}:11\"\nto = \"s{}:12\"\n", (at + 1) % 4))
+            .collect();
+        let mut listed: Vec<&str> = cables.iter().map(String::as_str).collect();
+        let before = crate::vlan::plan(&text(&listed)).unwrap();
+        listed.reverse();
+        let after = crate::vlan::plan_from(&text(&listed), &InUse::of(&before).unwrap()).unwrap();
+        assert!(after.is_repaired && after.verdicts.are_good());
+        assert!(after.vlans.iter().all(|vlan| vlan.tree.windows(2).all(|two| two[0] < two[1])));
+        assert!(before.vlans.iter().zip(&after.vlans).all(|(was, is)| was.tree.len() == is.tree.len()));
+    }
+
+    /// The first number is dealt again when nobody has it, and nobody had it before.
+    #[test]
+    fn the_first_number_is_as_good_as_any() {
+        let continued = |hosts: &[&str], before: Option<&Plan>| {
+            let hosts: Vec<(&str, &str)> = hosts.iter().map(|name| (*name, "a")).collect();
+            let machine = hosts_at(&hosts, &[("a:1999", "b:1999")], "");
+            match before {
+                None => crate::vlan::plan(&machine).unwrap(),
+                Some(before) => crate::vlan::plan_from(&machine, &InUse::of(before).unwrap()).unwrap(),
+            }
+        };
+        let numbers = |plan: &Plan| plan.attachments().map(|own| own.address_number).collect::<Vec<_>>();
+        let all = continued(&["h0", "h1", "h2", "h3"], None);
+        let less = continued(&["h1", "h2", "h3"], Some(&all));
+        let again = continued(&["h1", "h2", "h3", "new"], Some(&less));
+        assert_eq!([numbers(&all), numbers(&again)], [vec![0, 1, 2, 3], vec![1, 2, 3, 0]]);
+    }
+
+    #[test]
+    fn new_switches_are_those_that_had_no_hosts() {
+        let text = |switch_count: usize| {
+            format!(
+                "name = \"m\"\n[switch_models.s]\nports = 24\nrate_gbps = 1\n[host_models.h]\n\
+                 nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nkind = \"complete\"\n\
+                 switches = {switch_count}\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n"
+            )
+        };
+        let [four, five] = [4, 5].map(|count| Machine::parse("m.toml", &text(count)).unwrap());
+        let in_use = InUse::of(&crate::vlan::plan(&four).unwrap()).unwrap();
+        let new = |machine: &Machine| in_use.new_switches(machine, &Network::of(machine, &[]));
+        assert_eq!((new(&four), new(&five)), (vec![], vec![SwitchId(4)]));
+    }
+
+    #[test]
     fn plans_whose_hosts_tag_are_not_continued() {
         let mut plan = crate::plan::two_switches_and_four_hosts();
         assert!(InUse::of(&plan).is_ok());

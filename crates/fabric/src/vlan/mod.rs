@@ -45,6 +45,8 @@ mod for_traffic;
 mod in_use;
 mod mstp;
 mod network;
+#[cfg(test)]
+pub(crate) mod networks_for_tests;
 mod packing;
 mod paths;
 mod planner;

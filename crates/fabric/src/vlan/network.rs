@@ -261,3 +261,23 @@ impl Network {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::networks_for_tests::Parts;
+    use super::*;
+
+    #[test]
+    fn a_link_is_up_where_it_and_both_its_ends_take_part() {
+        // A row, of which the end is cut off, and one more link between the first two.
+        let parts = Parts::of(&[(0, 1), (1, 2), (2, 3), (3, 4), (0, 1)], &[1; 5]);
+        let up = |failures: &[Failure]| -> Vec<u32> {
+            let network = parts.network(failures);
+            (0..5).filter(|&link| network.is_up(link)).collect()
+        };
+        assert_eq!(up(&[]), [0, 1, 2, 3, 4]);
+        assert_eq!(up(&[Failure::Link(LinkId(0))]), [1, 2, 3, 4]);
+        assert_eq!(up(&[Failure::Switch(SwitchId(3))]), [0, 1, 4]);
+        assert_eq!(up(&[Failure::Link(LinkId(2))]), [0, 1, 4]);
+    }
+}

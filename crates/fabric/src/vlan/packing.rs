@@ -268,9 +268,79 @@ fn complete_in_order(network: &Network, links: &mut Vec<u32>, keys: &[i64]) -> b
 
 #[cfg(test)]
 mod tests {
+    use super::super::balance::{Limits, balanced_pairs, least_pressure};
+    use super::super::networks_for_tests::Parts;
     use super::super::paths::up_down::up_down;
+    use super::super::tree::adjacency;
     use super::*;
     use crate::description::Machine;
+
+    /// Ways of a search, and the order of the channels that they go along.
+    fn found(network: &Network, seed: u64) -> PairWays {
+        let starts = [pair_ways(network, &up_down(network, false))];
+        let least_pressure = least_pressure(network, u64::MAX);
+        let limits =
+            Limits { trees_max: 100, allows_cycles: false, seed, is_thorough: false, least_pressure };
+        balanced_pairs(network, &starts, limits).unwrap()
+    }
+
+    #[test]
+    fn trees_in_order_turn_forwards_only_and_reach_all_hosts() {
+        let (mut tree_count, mut ordered_count) = (0, 0);
+        for seed in 0..60 {
+            let network = Parts::random(seed, 8, seed % 2 == 0).network(&[]);
+            let PairWays { ways, keys } = found(&network, seed);
+            let keys = keys.unwrap();
+            let key = |link: u32, from: u32| keys[network.channel(link, from).index()];
+            for way in &ways {
+                let mut at = way.low;
+                let mut along = Vec::new();
+                for &link in &way.links {
+                    along.push(key(link, at));
+                    let [a, b] = network.ends(link);
+                    assert_eq!(key(link, a), -key(link, b));
+                    at = if at == a { b } else { a };
+                }
+                assert!(at == way.high && along.windows(2).all(|two| two[0] < two[1]), "{along:?}");
+            }
+            let Some(packed) = pack_in_order(&network, ways.clone(), seed, &keys) else { continue };
+            ordered_count += 1;
+            for links in &packed.trees {
+                tree_count += 1;
+                assert!(links.windows(2).all(|two| two[0] < two[1]), "{links:?}");
+                let root = network.sources().next().unwrap();
+                let tree = RootedTree::from_links(&adjacency(&network, links), root);
+                assert!(network.sources().all(|source| tree.order.contains(&source)), "{seed}: {links:?}");
+                for switch in network.alive() {
+                    let own = links.iter().filter(|&&link| network.ends(link).contains(&switch));
+                    let mut own: Vec<i64> = own.map(|&link| key(link, switch)).collect();
+                    own.sort_unstable();
+                    assert!(own.len() < 2 || own[0] + own[1] > 0, "{seed}: {switch} of {links:?}");
+                }
+            }
+            // They are taken if all switches have as many VLANs.
+            let count = packed.trees.len();
+            let within = |vlans_max: usize| {
+                let found = PairWays { ways: ways.clone(), keys: Some(keys.clone()) };
+                by_way(&network, String::new(), &[], found, seed, vlans_max).trees
+            };
+            let mut whole = packed.trees.clone();
+            whole.iter_mut().for_each(|links| *links = completed(&network, links));
+            assert_eq!(within(count), whole, "{seed}");
+            assert!(within(count).iter().all(|links| links.windows(2).all(|two| two[0] < two[1])));
+        }
+        println!("{ordered_count} have {tree_count} trees in order");
+        // In the others more than one switch has no link up, so no tree in order joins all.
+        assert!(ordered_count >= 50 && tree_count > 60, "{ordered_count} {tree_count}");
+    }
+
+    #[test]
+    fn pairs_in_a_row_need_one_vlan() {
+        let row: Vec<(u32, u32)> = (0..5).map(|at| (at, at + 1)).collect();
+        let network = Parts::of(&row, &[1; 6]).network(&[]);
+        let solution = by_pair(&network, &up_down(&network, false), 1);
+        assert_eq!((solution.trees.len(), solution.vlan_count_min, solution.is_repaired), (1, 1, false));
+    }
 
     #[test]
     fn the_highest_switch_needs_no_tree_of_its_own() {

@@ -313,6 +313,9 @@ mod tests {
                     let changed = trees.iter().zip(&now).filter(|(before, now)| before != *now).count();
                     let added = now.len() - trees.len();
                     assert!(changed + added <= 1, "{about}: {changed} and {added}");
+                    // A VLAN that is added does without the link that was busiest.
+                    let busiest = ceiling.first as u32 / 2;
+                    assert!(added == 0 || now.last().is_some_and(|tree| !tree.contains(&busiest)), "{about}");
                     (relinked_count, split_count) = (relinked_count + changed, split_count + added);
                     moved_count += usize::from(changed + added == 0);
                 }

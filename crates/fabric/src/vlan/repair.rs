@@ -27,7 +27,8 @@ pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
     let left = senders.iter().enumerate();
     let left = left.map(|(switch, own)| if is_source(switch) { own.clone() } else { Vec::new() });
     solution.choice = Choice::BySource(left.collect());
-    solution.is_repaired = true;
+    // Trees may be the same now.
+    (solution.is_repaired, solution.vlan_count_min) = (true, 1);
     let mut joints: Vec<(usize, u32)> = Vec::new();
     for (vlan, tree) in solution.trees.iter_mut().enumerate() {
         tree.retain(|link| links.binary_search(link).is_ok());
@@ -42,11 +43,7 @@ pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
 
 /// All links between what is left, ascending.
 pub(super) fn links_left(network: &Network) -> Vec<u32> {
-    let mut links: Vec<u32> =
-        network.alive().flat_map(|switch| network.arcs(switch)).map(|arc| arc.link).collect();
-    links.sort_unstable();
-    links.dedup();
-    links
+    (0..network.link_count() as u32).filter(|&link| network.is_up(link)).collect()
 }
 
 /// Adds the links that join a tree's parts at least length, one after the other, and answers which.
@@ -57,10 +54,8 @@ fn join(network: &Network, tree: &mut Vec<u32>, links: &[u32]) -> Option<Vec<u32
         tree.iter().for_each(|&link| {
             parts.join(network.ends(link));
         });
-        let mut homes: Vec<u32> = network.sources().map(|source| parts.find(source)).collect();
-        homes.sort_unstable();
-        homes.dedup();
-        if homes.len() <= 1 {
+        let homes: Vec<u32> = network.sources().map(|source| parts.find(source)).collect();
+        if homes.windows(2).all(|two| two[0] == two[1]) {
             return Some(added);
         }
         let joining = links.iter().copied().filter(|&link| {
@@ -190,8 +185,14 @@ pub(super) fn exchange(network: &Network, tree: &[u32], joint: u32, other: u32) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::network::Failure;
+    use super::super::networks_for_tests;
+    use super::super::paths::minimal::{Spread, balanced};
+    use super::super::paths::up_down::up_down;
+    use super::super::solution::{Senders, by_source};
     use super::*;
     use crate::description::Machine;
+    use crate::graph::{LinkId, SwitchId};
 
     fn network(topology: &str) -> Network {
         let text = format!(
@@ -235,12 +236,171 @@ mod tests {
         assert_eq!(exchange(&network, &[0, 1, 3], 1, 2), Some(vec![0, 2, 3]));
     }
 
+    /// Free of deadlock, then not busy, then short.
+    fn worth(network: &Network, solution: &Solution) -> (bool, u128, u64) {
+        let evaluation = evaluate(network, solution);
+        (!evaluation.is_free, evaluation.pressure(network), evaluation.hops)
+    }
+
+    /// Whether links join all switches with hosts, and no others from which there is no way to those.
+    fn is_one_tree(network: &Network, links: &[u32]) -> bool {
+        let root = network.sources().next().unwrap();
+        let tree = RootedTree::from_links(&adjacency(network, links), root);
+        let is_ascending = links.windows(2).all(|two| two[0] < two[1]);
+        is_ascending && tree.links() == links && network.sources().all(|source| tree.order.contains(&source))
+    }
+
+    #[test]
+    fn no_other_joint_would_make_a_repair_better() {
+        let (mut changed_count, mut joint_count, mut lock_count) = (0, 0, 0);
+        for seed in 0..60 {
+            let parts = networks_for_tests::Parts::random(seed, 8, seed % 3 == 0);
+            let whole = parts.network(&[]);
+            let paths = if seed % 2 == 0 { up_down(&whole, false) } else { balanced(&whole, Spread::ByLoad) };
+            let before = by_source(&whole, paths);
+            let mut failures: Vec<Failure> =
+                (0..whole.link_count() as u32).map(|link| Failure::Link(LinkId(link))).collect();
+            failures.extend(whole.alive().map(|switch| Failure::Switch(SwitchId(switch))));
+            for failure in failures {
+                let about = format!("seed {seed} without {failure:?}");
+                let network = parts.network(&[failure]);
+                if network.sources().next().is_none() {
+                    continue;
+                }
+                let after = repaired(&network, &before).expect(&about);
+                let Choice::BySource(senders) = &after.solution.choice else { panic!("by pairs") };
+                let is_left = |switch: usize| network.weight(switch as u32) > 0;
+                assert!((0..senders.len()).all(|at| is_left(at) != senders[at].is_empty()), "{about}");
+                let now = worth(&network, &after.solution);
+                assert_eq!(now.1, after.evaluation.pressure(&network), "{about}");
+                let links = links_left(&network);
+                let mut joined = after.solution.clone();
+                for (vlan, (old, new)) in before.trees.iter().zip(&after.solution.trees).enumerate() {
+                    assert!(is_one_tree(&network, new), "{about}: {new:?}");
+                    let is_whole = is_one_tree(&network, old) && old.iter().all(|link| links.contains(link));
+                    assert!(!is_whole || old == new, "{about}: {old:?} {new:?}");
+                    for joint in new.iter().copied().filter(|link| !old.contains(link)) {
+                        joint_count += 1;
+                        for other in links.iter().copied().filter(|link| !new.contains(link)) {
+                            let mut other_tree: Vec<u32> =
+                                new.iter().copied().filter(|&link| link != joint).chain([other]).collect();
+                            other_tree.sort_unstable();
+                            let mut parts = Parts::new(network.switch_count());
+                            let mut all = other_tree.iter();
+                            if !all.all(|&link| parts.join(network.ends(link)))
+                                || !is_one_tree(&network, &other_tree)
+                            {
+                                continue;
+                            }
+                            let mut one = after.solution.clone();
+                            one.trees[vlan] = other_tree;
+                            assert!(worth(&network, &one) >= now, "{about}: {other} for {joint}");
+                        }
+                    }
+                    let mut tree: Vec<u32> =
+                        old.iter().copied().filter(|link| links.contains(link)).collect();
+                    join(&network, &mut tree, &links).unwrap();
+                    drop_stranded(&network, &mut tree);
+                    joined.trees[vlan] = tree;
+                }
+                let first = worth(&network, &joined);
+                assert!(now <= first, "{about}");
+                changed_count += u32::from(now < first);
+                lock_count += u32::from(first.0 && !now.0);
+            }
+        }
+        println!("{joint_count} joints, {changed_count} repairs are better for exchanges, {lock_count} safe");
+        assert!(joint_count > 300 && changed_count > 30 && lock_count > 0);
+    }
+
+    /// Hosts have gone from two switches of a ring, and the link that led there has failed.
+    #[test]
+    fn links_between_switches_that_need_no_more_are_given_up() {
+        let parts = networks_for_tests::Parts::of(&[(0, 1), (1, 2), (2, 3), (0, 3)], &[1, 1, 0, 0]);
+        let whole = Solution {
+            method: String::new(),
+            settings: Vec::new(),
+            is_repaired: false,
+            trees: vec![vec![0, 1, 2]],
+            choice: Choice::BySource(vec![
+                vec![Senders { vlan: 0, hosts: 1 }],
+                vec![Senders { vlan: 0, hosts: 1 }],
+                vec![],
+                vec![],
+            ]),
+            vlan_count_min: 1,
+        };
+        let after = repaired(&parts.network(&[Failure::Link(LinkId(1))]), &whole).unwrap();
+        assert_eq!(after.solution.trees, [vec![0]]);
+    }
+
+    #[test]
+    fn links_that_may_take_the_place_of_one_join_what_it_joins() {
+        let mut count = 0;
+        for seed in 0..40 {
+            let network = networks_for_tests::Parts::random(seed, 8, false).network(&[]);
+            let tree = balanced(&network, Spread::ByLoad).trees[0].links();
+            let links = links_left(&network);
+            for &joint in &tree {
+                let may = |&other: &u32| exchange(&network, &tree, joint, other).is_some();
+                let wanted: Vec<u32> = links.iter().copied().filter(may).collect();
+                count += wanted.len();
+                assert_eq!(exchanges(&network, &tree, joint, &links), wanted, "{seed}: {joint}");
+            }
+        }
+        assert!(count > 200, "{count}");
+        // Beside it, between the same two.
+        let twins = networks_for_tests::Parts::of(&[(0, 1), (0, 1), (1, 2)], &[1; 3]).network(&[]);
+        assert_eq!(exchanges(&twins, &[0, 2], 0, &[0, 1, 2]), [1]);
+    }
+
+    /// The least length of all ways between the parts of a tree that some link may join.
+    #[test]
+    fn parts_are_joined_where_ways_between_them_are_shortest() {
+        let mut count = 0;
+        for seed in 0..80 {
+            let network = networks_for_tests::Parts::random(seed, 9, seed % 2 == 0).network(&[]);
+            let links = links_left(&network);
+            let root = network.sources().next().unwrap();
+            let whole = balanced(&network, Spread::ByLoad).trees[0].links();
+            for missing in 0..whole.len() {
+                let mut tree = whole.clone();
+                tree.remove(missing);
+                let others = exchanges(&network, &whole, whole[missing], &links);
+                let length = |other: u32| -> u64 {
+                    let all: Vec<u32> = tree.iter().copied().chain([other]).collect();
+                    let adjacency = adjacency(&network, &all);
+                    let of = |source: u32| -> u64 {
+                        let tree = RootedTree::from_links(&adjacency, source);
+                        let depths = tree.depths();
+                        network.sources().map(|to| u64::from(depths[to as usize])).sum()
+                    };
+                    network.sources().map(of).sum()
+                };
+                let is_tree = |other: &u32| {
+                    let joined: Vec<u32> = tree.iter().copied().chain([*other]).collect();
+                    let tree = RootedTree::from_links(&adjacency(&network, &joined), root);
+                    network.sources().all(|source| tree.order.contains(&source))
+                };
+                let all: Vec<u32> = others.into_iter().chain([whole[missing]]).filter(is_tree).collect();
+                let mut joined = tree.clone();
+                let added = join(&network, &mut joined, &links).unwrap();
+                if let [added] = added[..] {
+                    let least = all.iter().map(|&other| length(other)).min().unwrap();
+                    assert_eq!(length(added), least, "seed {seed}: {added} of {all:?}");
+                    count += usize::from(all.len() > 1);
+                }
+            }
+        }
+        assert!(count > 60, "{count}");
+    }
+
     #[test]
     fn up_to_sixty_four_switches_are_repaired() {
         for (switch_count, is_repaired) in [(64, true), (65, false)] {
             let network = network(&format!("kind = \"ring\"\nswitches = {switch_count}"));
             let trees = vec![(0..switch_count - 1).collect()];
-            let own = |_| vec![super::super::solution::Senders { vlan: 0, hosts: 1 }];
+            let own = |_| vec![Senders { vlan: 0, hosts: 1 }];
             let whole = Solution {
                 method: String::new(),
                 settings: Vec::new(),

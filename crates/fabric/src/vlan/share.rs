@@ -168,6 +168,7 @@ impl Ceiling {
 #[cfg(test)]
 mod tests {
     use super::super::evaluation::{evaluate, pressure};
+    use super::super::networks_for_tests::Parts;
     use super::super::solution::Choice;
     use super::super::{InUse, plan};
     use super::*;
@@ -201,6 +202,18 @@ mod tests {
             all.dedup();
             assert_eq!(all.len(), whole.dependency_count, "{name}");
         }
+    }
+
+    /// A tree may go on to a switch that has lost its hosts.
+    #[test]
+    fn nothing_waits_for_a_way_to_no_hosts() {
+        let network = Parts::of(&[(0, 1), (1, 2), (1, 3)], &[2, 0, 1, 0]).network(&[]);
+        let users = [User { switch: 0, hosts: 2 }];
+        let [to_hosts, to_none] = [1, 2].map(|link| network.channel(link, 1));
+        let waits = waits(&network, &[0, 1, 2], &users);
+        assert_eq!(waits, [(network.channel(0, 0), to_hosts)]);
+        let loads = loads(&network, &[0, 1, 2], &users);
+        assert_eq!([loads.flows[to_hosts.index()], loads.flows[to_none.index()], loads.hops], [2, 0, 4]);
     }
 
     #[test]

@@ -340,6 +340,13 @@ fn more_switches_than_the_planner_takes_are_refused() {
     // Nothing is built before it is refused: a million switches would take a minute.
     let torus = text.replace("ring\"\nswitches = 4097", "torus\"\nextents = [1000, 1000]");
     assert!(refusal(&torus).contains("1000000 switches, and the planner takes 4096"));
+    // A description has a million switches at most, 1,048,576 among them.
+    let most = torus.replace("[1000, 1000]", "[1024, 1024]");
+    assert!(refusal(&most).contains("1048576 switches, and the planner takes 4096"));
+    assert!(refusal(&torus.replace("[1000, 1000]", "[1024, 1025]")).contains("describe at most 1048576"));
+    let as_many =
+        text.replace("switches = 4097", "switches = 4096") + "[plan]\nrouting = \"spanning-tree\"\n";
+    assert_eq!(plan(&Machine::parse("big.toml", &as_many).unwrap()).unwrap().vlans.len(), 1);
     let listed: String =
         (0..4097).map(|at| format!("[[switch]]\nname = \"s{at}\"\nmodel = \"s\"\n")).collect();
     let cables: String =

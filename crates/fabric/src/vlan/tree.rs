@@ -67,10 +67,6 @@ impl RootedTree {
         self.order[0]
     }
 
-    pub(crate) fn contains(&self, switch: u32) -> bool {
-        switch == self.root() || self.parents[switch as usize].to != NONE
-    }
-
     /// Links from the root, by switch; [`u16::MAX`] outside the tree.
     pub(crate) fn depths(&self) -> Vec<u16> {
         let mut depths = vec![u16::MAX; self.parents.len()];
@@ -214,4 +210,44 @@ pub(crate) fn completed(network: &Network, links: &[u32]) -> Vec<u32> {
     }
     all.sort_unstable();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::networks_for_tests;
+    use super::*;
+
+    #[test]
+    fn trees_of_links_and_of_parents_are_the_same() {
+        for seed in 0..30 {
+            let network = networks_for_tests::Parts::random(seed, 9, false).network(&[]);
+            let links = completed(&network, &[]);
+            assert!(links.windows(2).all(|two| two[0] < two[1]), "{links:?}");
+            assert_eq!(links.len() + 1, network.switch_count());
+            // Whatever is there stays, in order.
+            let more = completed(&network, &links[links.len() / 2..]);
+            assert!(more.windows(2).all(|two| two[0] < two[1]), "{more:?}");
+            assert!(links[links.len() / 2..].iter().all(|link| more.contains(link)));
+            let adjacency = adjacency(&network, &links);
+            for root in network.alive() {
+                let tree = RootedTree::from_links(&adjacency, root);
+                let mut again = RootedTree::from_parents(root, tree.parents.clone());
+                again.order.clone_from(&tree.order);
+                assert_eq!(again, tree);
+                assert_eq!((tree.links(), tree.parents.len()), (links.clone(), network.switch_count()));
+            }
+        }
+    }
+
+    #[test]
+    fn pruned_trees_have_no_branch_without_hosts() {
+        // A row in which the last two have no hosts, and another such at the second.
+        let parts =
+            networks_for_tests::Parts::of(&[(0, 1), (1, 2), (2, 3), (3, 4), (1, 5)], &[1, 0, 1, 0, 0, 0]);
+        let network = parts.network(&[]);
+        let tree = RootedTree::from_links(&adjacency(&network, &[0, 1, 2, 3, 4]), 0).pruned(&network);
+        assert_eq!((tree.links(), &tree.order[..]), (vec![0, 1], &[0, 1, 2][..]));
+        let has_parent: Vec<bool> = tree.parents.iter().map(|arc| arc.to != NONE).collect();
+        assert_eq!(has_parent, [false, true, true, false, false, false]);
+    }
 }

@@ -228,6 +228,39 @@ mod tests {
         }
     }
 
+    /// More links and sources than are looked at: one round is made all the same.
+    #[test]
+    fn a_network_of_any_size_has_a_bound() {
+        let complete = crate::topology::Topology::Complete(crate::topology::Complete { switch_count: 161 });
+        let link = crate::graph::LinkSpec { rate_bits_per_s: 1000, latency_ps: 0, cable_count: 1 };
+        let graph = complete.build(link).unwrap();
+        let network = Network::new(&graph, graph.link_count(), vec![1; 161], &[]);
+        assert!(network.arc_count() as u64 * 161 > STEPS_MAX);
+        assert_eq!(least_flows(&network, search(&network, u64::MAX), 1000), 1.0);
+    }
+
+    /// Links of one hundredth of the rate of others beside them take a hundredth.
+    #[test]
+    fn slow_links_are_looked_at_by_their_rate() {
+        let text = |ports: [u32; 3]| {
+            let cable = |a: &str, b: &str, port: u32| {
+                format!("[[cable]]\nfrom = \"{a}:{port}\"\nto = \"{b}:{port}\"\n")
+            };
+            let [near, far, over] = ports;
+            ["l", "m", "r"].map(|name| format!("[[switch]]\nname = \"{name}\"\n")).concat()
+                + &cable("l", "m", near)
+                + &cable("m", "r", far)
+                + &cable("l", "r", over)
+        };
+        // Eight flows come to each of three switches with two hosts: to the middle over two slow links, or to
+        // an end over a slow and a fast one.
+        for (ports, flows) in [([5, 6, 9], 4.0), ([9, 10, 5], 2.0), ([9, 5, 6], 4.0)] {
+            let found = search(&network(&text(ports)), u64::MAX) * 1e9;
+            println!("{ports:?}: {found} of {flows}");
+            assert!(found <= flows && found > 0.999 * flows, "{ports:?}: {found} of {flows}");
+        }
+    }
+
     #[test]
     fn bounds_are_whole_numbers_where_links_are_as_fast() {
         assert_eq!([whole(3.2), whole(3.000_000_1), whole(2.999_999_999), whole(0.0)], [4, 3, 3, 0]);

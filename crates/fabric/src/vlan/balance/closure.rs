@@ -57,3 +57,41 @@ impl Closure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ayatori_random::Random;
+
+    /// Rows of whole words and of parts of one.
+    #[test]
+    fn closures_of_any_size_know_what_waits_for_what() {
+        for channel_count in [2_usize, 63, 64, 65, 128, 130, 195] {
+            let mut random = Random::new(channel_count as u64);
+            let mut closure = Closure::new(channel_count);
+            let mut waits = vec![vec![false; channel_count]; channel_count];
+            for _ in 0..channel_count {
+                let (a, b) = (random.index(channel_count), random.index(channel_count));
+                if a == b {
+                    continue;
+                }
+                // Forwards only, so without a cycle.
+                let (held, wanted) = (a.min(b), a.max(b));
+                closure.add(held as u32, wanted as u32);
+                let all = waits[wanted].clone();
+                for (before, row) in waits.iter_mut().enumerate() {
+                    if before == held || row[held] {
+                        row[wanted] = true;
+                        row.iter_mut().zip(&all).for_each(|(own, more)| *own |= more);
+                    }
+                }
+            }
+            for (held, row) in waits.iter().enumerate() {
+                let count = row.iter().filter(|&&waits| waits).count();
+                assert_eq!(closure.count(held as u32) as usize, count, "{channel_count}");
+                let has = |(wanted, &waits): (usize, &bool)| closure.has(held as u32, wanted as u32) == waits;
+                assert!(row.iter().enumerate().all(has), "{channel_count}: {held}");
+            }
+        }
+    }
+}

@@ -44,13 +44,12 @@ impl<'a> Order<'a> {
     /// for cycles far more often than dependencies go.
     pub(super) fn new(network: &'a Network, allows_cycles: bool, wants_closure: bool) -> Order<'a> {
         let arc_count = network.arc_count();
-        let mut firsts = Vec::with_capacity(arc_count + 1);
+        let mut firsts = Vec::with_capacity(arc_count);
         let mut sum = 0;
         for place in 0..arc_count {
             firsts.push(sum);
             sum += network.arc_range(network.arc(place).to).len() as u32;
         }
-        firsts.push(sum);
         let reverse = |place: usize| {
             let arc = network.arc(place);
             let back = |&other: &usize| network.arc(other).link == arc.link;
@@ -246,7 +245,6 @@ impl<'a> Order<'a> {
             return None;
         }
         self.round += 1;
-        self.seen[wanted as usize] = self.round;
         let mut found = vec![wanted];
         let mut at = 0;
         while at < found.len() {
@@ -269,7 +267,6 @@ impl<'a> Order<'a> {
     fn reorder(&mut self, held: u32, wanted: u32, mut ahead: Vec<u32>) {
         let limit = self.ranks[wanted as usize];
         self.round += 1;
-        self.seen[held as usize] = self.round;
         let mut behind = vec![held];
         let mut at = 0;
         while at < behind.len() {

@@ -564,11 +564,14 @@ pub(super) fn simple_way(last: u32, came: &[u32], to: impl Fn(u32) -> u32) -> Op
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::evaluation::evaluate;
     use super::super::super::paths::minimal::{Spread, balanced};
-    use super::super::super::solution::all_hosts;
+    use super::super::super::solution::{all_hosts, by_host_port};
     use super::super::least_pressure;
     use super::super::test_network;
     use super::*;
+    use crate::graph::LinkSpec;
+    use crate::topology::{Explicit, Topology};
 
     fn network(topology: &str) -> Network {
         test_network(topology, 2)
@@ -600,6 +603,102 @@ mod tests {
             }
         }
         assert!(refused > 0);
+    }
+
+    #[test]
+    fn a_way_that_crosses_a_switch_twice_is_none() {
+        // By arc: the one before it, and the switch that it leads to.
+        let came = [NONE, 0, 1, 2, 3];
+        let way = |to: [u32; 5]| simple_way(4, &came, |arc| to[arc as usize]);
+        assert_eq!(way([5, 3, 4, 1, 2]), Some(vec![0, 1, 2, 3, 4]));
+        assert_eq!(way([5, 3, 4, 3, 2]), None);
+        assert_eq!(way([5, 3, 3, 4, 2]), None);
+    }
+
+    /// What is taken away leaves nothing, and is found again.
+    #[test]
+    fn trees_that_are_taken_away_leave_no_dependency() {
+        let network = network("kind = \"mesh\"\nextents = [3, 3]");
+        let trees = all_hosts(&network, balanced(&network, Spread::ByLoad));
+        let mut search = Search::new(&network, &trees, 1e-9, true, 1).unwrap();
+        assert!(search.worst() > 0.0 && search.potential() > 0.0);
+        for tree in std::mem::take(&mut search.trees) {
+            search.take(&tree);
+        }
+        assert_eq!((search.worst(), search.potential()), (0.0, 0.0));
+        for held in 0..network.arc_count() as u32 {
+            let mut wanted = network.arc_range(network.arc(held as usize).to);
+            assert!(wanted.all(|wanted| !search.order.has(held, wanted as u32)));
+        }
+    }
+
+    #[test]
+    fn loads_are_flows_for_what_links_carry() {
+        let links = [(0, 1, 10), (1, 2, 1), (2, 3, 10), (3, 0, 1)].to_vec();
+        let switches = (0..4).map(|at| format!("s{at}")).collect();
+        let link = LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+        let graph = Topology::Explicit(Explicit { switches, links }).build(link).unwrap();
+        let network = Network::new(&graph, graph.link_count(), vec![3; 4], &[]);
+        let trees = all_hosts(&network, balanced(&network, Spread::ByLoad));
+        let search = Search::new(&network, &trees, 1.0, true, 1).unwrap();
+        let solution = by_host_port(&network, String::new(), Vec::new(), &trees);
+        let flows = evaluate(&network, &solution).flows;
+        let loads =
+            || flows.iter().enumerate().map(|(at, &of)| of as f64 / network.rate(at as u32 / 2) as f64);
+        assert!((search.worst() - loads().fold(0.0, f64::max)).abs() < 1e-9);
+        let potential: f64 = loads().map(power).sum();
+        assert!((search.potential() / potential - 1.0).abs() < 1e-9);
+    }
+
+    /// With traffic it matters which hosts of a switch send along which tree.
+    #[test]
+    fn split_trees_are_for_hosts_in_their_order() {
+        let network = test_network("kind = \"complete\"\nswitches = 5", 4);
+        // The first host of the first switch sends to the second switch, the next to the third.
+        let own: Vec<Vec<(u32, u64)>> = (1..5).map(|to| vec![(to, 100)]).collect();
+        let mut traffic = vec![vec![Vec::new(); 4]; 5];
+        traffic[0] = own;
+        let network = network.with_traffic(traffic);
+        let trees = all_hosts(&network, balanced(&network, Spread::ByLoad));
+        let mut search = Search::new(&network, &trees, 1e-9, true, 1).unwrap();
+        assert!(search.split() && search.split() && !search.split());
+        let of_first = search.trees.iter_mut().filter(|tree| tree.root == 0);
+        let mut firsts = Vec::new();
+        for tree in of_first {
+            let needs: Vec<usize> = (0..5).filter(|&to| tree.needs[to] > 0).collect();
+            assert_eq!((tree.hosts, needs), (1, vec![tree.first_host as usize + 1]));
+            firsts.push(tree.first_host);
+            // A tree that can be told from the others: only the switch that its host sends to.
+            let to = tree.first_host + 1;
+            tree.order = vec![0, to];
+            (1..5).filter(|&other| other != to).for_each(|other| tree.by[other as usize] = NONE);
+        }
+        firsts.sort_unstable();
+        assert_eq!(firsts, [0, 1, 2, 3]);
+        let trees = search.into_trees();
+        assert!(trees.windows(2).all(|two| two[0].tree.root() <= two[1].tree.root()));
+        let order: Vec<Vec<u32>> = trees[..4].iter().map(|tree| tree.tree.order.clone()).collect();
+        assert_eq!(order, [1, 2, 3, 4].map(|to| vec![0, to]));
+    }
+
+    #[test]
+    fn a_turn_that_closed_a_cycle_is_tried_again_for_the_next_tree() {
+        let network = network("kind = \"ring\"\nswitches = 4");
+        let mut search = Search::empty(&network, 1e-9, false, 1);
+        let arc = |from: u32, to: u32| {
+            network.arc_range(from).find(|&place| network.arc(place).to == to).unwrap() as u32
+        };
+        let round = [arc(0, 1), arc(1, 2), arc(2, 3), arc(3, 0)];
+        for at in 1..4 {
+            assert!(search.order.add(round[at], round[(at + 1) % 4]));
+        }
+        assert!(!search.order.takes(round[0], round[1]));
+        search.order.remove(round[3], round[0]);
+        // The other way round is busy, so the tree goes from the first switch to the third by the second.
+        search.flows[arc(0, 3) as usize] = 1000;
+        let old = search.bare(0, 0, 2);
+        let tree = search.grow(&old).unwrap();
+        assert_eq!(tree.by[2], round[1]);
     }
 
     #[test]

@@ -185,6 +185,28 @@ fn without_a_bound_nothing_is_searched() {
     // A start that has more trees than VLANs are taken is none.
     let few = super::Limits { trees_max: 4, ..limits(least) };
     assert!(super::balanced(&network, &start, few).is_none());
+    let as_many = super::Limits { trees_max: 5, ..limits(least) };
+    assert!(super::balanced(&network, &start, as_many).is_some_and(|trees| trees.len() == 5));
+}
+
+/// A round of rerouting takes longer than the search may: each source, each destination, each turn.
+#[test]
+fn networks_too_large_to_search_keep_their_routes() {
+    for (switch_count, by_trees, by_pairs) in [(24, true, true), (40, false, false)] {
+        let network = super::test_network(&format!("kind = \"complete\"\nswitches = {switch_count}"), 1);
+        let limits = super::Limits {
+            trees_max: 100,
+            allows_cycles: false,
+            seed: 1,
+            is_thorough: false,
+            least_pressure: super::least_pressure(&network, 0),
+        };
+        let paths = || crate::vlan::paths::up_down::up_down(&network, false);
+        let start = [crate::vlan::solution::all_hosts(&network, paths())];
+        let pairs = [crate::vlan::packing::pair_ways(&network, &paths())];
+        assert_eq!(super::balanced(&network, &start, limits).is_some(), by_trees, "{switch_count}");
+        assert_eq!(super::balanced_pairs(&network, &pairs, limits).is_some(), by_pairs, "{switch_count}");
+    }
 }
 
 #[test]

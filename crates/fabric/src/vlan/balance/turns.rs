@@ -27,7 +27,7 @@ pub(super) fn escape(
     let mut kinds = vec![0_u8; arc_count];
     if is_wanted {
         let distances = network.distances(root);
-        let deepest = sources.iter().map(|&switch| distances[switch as usize]).max().unwrap_or(1).max(1);
+        let deepest = sources.iter().map(|&switch| distances[switch as usize]).max().unwrap_or(1);
         for switch in network.alive().filter(|&switch| switch != root) {
             let depth = distances[switch as usize];
             let ups: Vec<usize> = network

@@ -181,6 +181,8 @@ pub(super) fn healed(network: &Network, instance: &MstpInstance) -> Vec<u32> {
 /// `whole` after a failure: the same VLANs, on the trees that their instances elect then.
 pub(super) fn after_failure(network: &Network, whole: &Judged, mstp: &Mstp, vlans: &[VlanPlan]) -> Judged {
     let mut solution = whole.solution.clone();
+    // Trees may be the same now.
+    solution.vlan_count_min = 1;
     for (tree, vlan) in solution.trees.iter_mut().zip(vlans) {
         if let Some(instance) = mstp.instances.iter().find(|instance| instance.vlans.contains(vlan.vid)) {
             *tree = healed(network, instance);

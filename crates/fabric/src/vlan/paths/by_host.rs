@@ -79,9 +79,51 @@ impl Ways {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::evaluation::evaluate;
+    use super::super::super::networks_for_tests::Parts;
+    use super::super::super::solution::by_host_port;
     use super::*;
-    use crate::graph::LinkSpec;
-    use crate::topology::{Ring, Topology};
+    use crate::graph::{LinkSpec, SwitchId};
+    use crate::topology::{FatTree, Ring, Topology};
+
+    #[test]
+    fn hosts_climb_through_all_switches_above_alike() {
+        let link = LinkSpec { rate_bits_per_s: 1_000_000_000, latency_ps: 0, cable_count: 1 };
+        // By topology: hosts of a leaf, trees of one, and the flows of the busiest link: no routes have less,
+        // since all that a leaf's hosts send goes over its links up.
+        for (down, up, hosts, trees_of_leaf, busiest) in [
+            (vec![4], vec![4], 4, 4, 12),
+            (vec![4], vec![2], 4, 2, 24),
+            // Two switches above a leaf, and four above those.
+            (vec![2, 4], vec![2, 2], 4, 4, 56),
+            (vec![2, 4], vec![2, 2], 2, 2, 14),
+            // Eight ways to the top, over three links up.
+            (vec![2, 2, 2], vec![2, 2, 2], 8, 8, 224),
+        ] {
+            let about = format!("{down:?} {up:?} {hosts}");
+            let topology = Topology::FatTree(FatTree { down, up, widths: Vec::new() });
+            let graph = topology.build(link).unwrap();
+            let carries = |switch: SwitchId| topology.generator().carries_hosts(switch.0);
+            let weights = graph.switches().map(|switch| hosts * u32::from(carries(switch))).collect();
+            let forwards = Network::new(&graph, graph.link_count(), weights, &[]);
+            // Also where switches are numbered from the highest down.
+            let links: Vec<(u32, u32)> =
+                (0..graph.link_count() as u32).map(|link| forwards.ends(link).into()).collect();
+            let hosts_of: Vec<u32> = graph.switches().map(|switch| forwards.weight(switch.0)).collect();
+            let backwards = Parts::of(&links, &hosts_of).backwards().network(&[]);
+            for network in [forwards, backwards] {
+                let trees = by_host(&network).unwrap();
+                let first = network.sources().next().unwrap();
+                let own: Vec<u32> =
+                    trees.iter().filter(|tree| tree.tree.root() == first).map(|tree| tree.hosts).collect();
+                assert_eq!(own, vec![hosts / trees_of_leaf; trees_of_leaf as usize], "{about}");
+                let solution = by_host_port(&network, String::new(), Vec::new(), &trees);
+                let evaluation = evaluate(&network, &solution);
+                assert!(evaluation.is_free, "{about}");
+                assert_eq!(evaluation.busiest(&network).unwrap().1, busiest, "{about}");
+            }
+        }
+    }
 
     #[test]
     fn so_many_hosts_have_trees_of_their_own_and_no_more() {

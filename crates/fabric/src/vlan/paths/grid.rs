@@ -135,6 +135,46 @@ mod tests {
     }
 
     #[test]
+    fn no_ring_of_a_torus_is_passed_at_zero() {
+        let link = crate::graph::LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+        let torus = crate::topology::Torus::new(&[5, 4]);
+        let graph = crate::topology::Topology::Torus(torus.clone()).build(link).unwrap();
+        let network = Network::new(&graph, graph.link_count(), vec![1; 20], &[]);
+        let grid = torus.grid();
+        let paths = dimension_order(&network, &grid, &[0, 1], WrapRule::NoTransit).unwrap();
+        for tree in &paths.trees {
+            for &switch in &tree.order[1..] {
+                let middle = tree.parents[switch as usize].to;
+                let before = tree.parents[middle as usize].to;
+                if before == NONE {
+                    continue;
+                }
+                let [from, at, to] = [before, middle, switch].map(|switch| grid.coordinates(switch));
+                // On along one dimension: not at its first switch.
+                let goes_on = (0..2).find(|&d| from[d] != at[d] && at[d] != to[d]);
+                assert!(goes_on.is_none_or(|d| at[d] != 0), "{from:?} {at:?} {to:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_rule_has_the_words_that_ask_for_it() {
+        let link = crate::graph::LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+        let ring = crate::topology::Ring { switch_count: 5 };
+        let graph = crate::topology::Topology::Ring(ring.clone()).build(link).unwrap();
+        let network = Network::new(&graph, graph.link_count(), vec![1; 5], &[]);
+        for (rule, name, words) in [
+            (WrapRule::Shortest, "dimension-order", "dimension order ["),
+            (WrapRule::NoTransit, "no-wrap-transit", "without transit through coordinate 0"),
+            (WrapRule::Staggered, "auto", "without transit through one coordinate"),
+        ] {
+            let paths = dimension_order(&network, &ring.grid(), &[0], rule).unwrap();
+            assert_eq!(paths.settings, [format!("routing = \"{name}\"")]);
+            assert!(paths.method.contains(words), "{}", paths.method);
+        }
+    }
+
+    #[test]
     fn all_orders_of_three_dimensions_are_six() {
         let orders = orders(&Grid::mesh(&[4, 2, 8]));
         assert_eq!(orders.len(), 6);

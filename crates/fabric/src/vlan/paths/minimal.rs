@@ -94,14 +94,7 @@ pub(crate) fn fewest(network: &Network, seed: u64) -> Fewest {
             break;
         }
     }
-    let mut groups = best.unwrap_or_default();
-    let mut is_proven = groups.len() <= tree_count_min;
-    if !is_proven && search.sources.len() <= EXACT_SOURCES_MAX && search.every_switch_has_hosts {
-        let (found, finished) = search.exact(groups.len(), tree_count_min);
-        groups = found.unwrap_or(groups);
-        is_proven = finished;
-    }
-    let tree_count_min = if is_proven { groups.len() } else { tree_count_min };
+    let (groups, tree_count_min) = search.proven(best.unwrap_or_default(), tree_count_min);
     Fewest { paths: search.paths(&groups), tree_count_min }
 }
 
@@ -204,8 +197,9 @@ impl<'a> Search<'a> {
         let mut joined = group.clone();
         joined.core.extend_from_slice(chain);
         joined.candidates.retain(&self.towards[t]);
-        for &(switch, arc) in &joined.core {
-            joined.candidates.clear(self.network.arc_range(switch));
+        // On a shortest path from `t` to the root no arc leads nearer to both: a switch has none left but
+        // the one that it gets here.
+        for &(_, arc) in &joined.core {
             joined.candidates.insert(arc);
         }
         joined.members.push(t);
@@ -242,6 +236,19 @@ impl<'a> Search<'a> {
             is_in[switch as usize] = has_parent;
             has_parent || self.network.weight(switch) == 0
         })
+    }
+
+    /// These groups, or fewer where the network is small enough to look for them exactly, and how few are
+    /// possible: `groups_min` at least.
+    fn proven(&self, groups: Vec<Group>, groups_min: usize) -> (Vec<Group>, usize) {
+        let is_small = self.sources.len() <= EXACT_SOURCES_MAX && self.every_switch_has_hosts;
+        if groups.len() <= groups_min || !is_small {
+            return (groups, groups_min);
+        }
+        let (found, is_finished) = self.exact(groups.len(), groups_min);
+        let groups = found.unwrap_or(groups);
+        let least = if is_finished { groups.len() } else { groups_min };
+        (groups, least)
     }
 
     fn try_join(&self, group: &Group, t: usize, random: &mut Random) -> Option<Group> {
@@ -313,21 +320,9 @@ impl<'a> Search<'a> {
             }
             must[usize::from(here.0)] = switch;
         }
-        // Level by level from `b` towards `a`.
-        let mut level = vec![self.sources[b]];
-        for distance in (0..length).rev() {
-            let mut next: Vec<u32> = level
-                .iter()
-                .flat_map(|&switch| self.network.arcs(switch))
-                .map(|arc| arc.to)
-                .filter(|&to| from_a[to as usize] == distance)
-                .filter(|&to| [NONE, to].contains(&must[usize::from(distance)]))
-                .collect();
-            next.sort_unstable();
-            next.dedup();
-            level = next;
-        }
-        !level.is_empty()
+        // A switch on a shortest path between both has no neighbour that is nearer to both. So there is one
+        // at each distance, and they are the only such path.
+        true
     }
 
     /// No fewer trees are possible: sources of which no two can share, found greedily, and where every switch
@@ -524,10 +519,6 @@ impl ArcSet {
         self.words[arc / 64] &= !(1 << (arc % 64));
     }
 
-    fn clear(&mut self, arcs: Range<usize>) {
-        arcs.for_each(|arc| self.remove(arc));
-    }
-
     /// Keeps what is in `other`, too.
     fn retain(&mut self, other: &ArcSet) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
@@ -553,172 +544,4 @@ impl ArcSet {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::description::Machine;
-
-    /// A random connected graph: by link its ends, and by switch whether it has hosts.
-    fn graph(random: &mut Random, all_have_hosts: bool) -> (Vec<[usize; 2]>, Vec<bool>) {
-        let count = 4 + random.index(3);
-        let mut links: Vec<[usize; 2]> = (1..count).map(|switch| [random.index(switch), switch]).collect();
-        for _ in 0..random.index(5) {
-            let (a, b) = (random.index(count), random.index(count));
-            if a != b {
-                links.push([a.min(b), a.max(b)]);
-            }
-        }
-        let mut has_hosts: Vec<bool> = (0..count).map(|_| all_have_hosts || random.index(4) > 0).collect();
-        (has_hosts[0], has_hosts[count - 1]) = (true, true);
-        (links, has_hosts)
-    }
-
-    fn network(links: &[[usize; 2]], has_hosts: &[bool]) -> Network {
-        let mut text = "name = \"g\"\n[switch_models.s]\nports = 32\nrate_gbps = 1\n[host_models.h]\n\
-                        nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nswitch_model = \"s\"\n\
-                        [hosts]\nmodel = \"h\"\n"
-            .to_owned();
-        for (switch, has) in has_hosts.iter().enumerate() {
-            text += &format!("[[switch]]\nname = \"s{switch}\"\nhosts = {}\n", u8::from(*has));
-        }
-        for (index, [a, b]) in links.iter().enumerate() {
-            let port = 10 + index;
-            text += &format!("[[cable]]\nfrom = \"s{a}:{port}\"\nto = \"s{b}:{port}\"\n");
-        }
-        Network::of(&Machine::parse("g.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}")), &[])
-    }
-
-    /// Distances over some of the links.
-    fn distances(links: &[[usize; 2]], chosen: u32, count: usize) -> Vec<Vec<usize>> {
-        const FAR: usize = 1000;
-        let mut far = vec![vec![FAR; count]; count];
-        (0..count).for_each(|switch| far[switch][switch] = 0);
-        for (_, &[a, b]) in links.iter().enumerate().filter(|(index, _)| chosen >> index & 1 == 1) {
-            (far[a][b], far[b][a]) = (1, 1);
-        }
-        for via in 0..count {
-            for (a, b) in (0..count).flat_map(|a| (0..count).map(move |b| (a, b))) {
-                far[a][b] = far[a][b].min(far[a][via] + far[via][b]);
-            }
-        }
-        far
-    }
-
-    /// The fewest trees over which every source has shortest paths: all covers by all spanning trees.
-    fn fewest_by_hand(links: &[[usize; 2]], has_hosts: &[bool]) -> usize {
-        let count = has_hosts.len();
-        let sources: Vec<usize> = (0..count).filter(|&switch| has_hosts[switch]).collect();
-        let shortest = distances(links, u32::MAX, count);
-        let trees = (0_u32..1 << links.len()).filter(|tree| tree.count_ones() as usize == count - 1);
-        let mut served: Vec<u32> = trees
-            .map(|tree| {
-                let over_tree = distances(links, tree, count);
-                let is_served =
-                    |&from: &usize| sources.iter().all(|&to| over_tree[from][to] == shortest[from][to]);
-                sources.iter().filter(|source| is_served(source)).map(|&source| 1 << source).sum()
-            })
-            .collect();
-        served.sort_unstable();
-        served.dedup();
-        let all: u32 = sources.iter().map(|&source| 1 << source).sum();
-        let mut reached = vec![0_u32];
-        for trees in 0.. {
-            if reached.contains(&all) {
-                return trees;
-            }
-            reached = reached.iter().flat_map(|done| served.iter().map(move |more| done | more)).collect();
-            reached.sort_unstable();
-            reached.dedup();
-        }
-        unreachable!()
-    }
-
-    /// How many trees of links there are, and whether each source's paths are shortest.
-    fn found(network: &Network, fewest: &Fewest, links: &[[usize; 2]], has_hosts: &[bool]) -> usize {
-        let shortest = distances(links, u32::MAX, has_hosts.len());
-        let mut trees: Vec<Vec<u32>> = Vec::new();
-        for (tree, source) in fewest.paths.trees.iter().zip(network.sources()) {
-            assert_eq!(tree.root(), source);
-            let depths = tree.depths();
-            for to in network.sources() {
-                let wanted = shortest[source as usize][to as usize];
-                assert_eq!(usize::from(depths[to as usize]), wanted, "{links:?}: {source} to {to}");
-            }
-            let mut own = tree.links();
-            own.sort_unstable();
-            trees.push(own);
-        }
-        assert_eq!(trees.len(), network.sources().count());
-        trees.sort();
-        trees.dedup();
-        trees.len()
-    }
-
-    #[test]
-    fn fewest_trees_of_random_graphs_are_as_few_as_by_hand() {
-        let mut random = Random::new(3);
-        let mut counts = std::collections::BTreeSet::new();
-        for round in 0..300 {
-            let (links, has_hosts) = graph(&mut random, true);
-            let network = network(&links, &has_hosts);
-            let by_hand = fewest_by_hand(&links, &has_hosts);
-            let search = Search::new(&network, network.sources().collect());
-            assert!(search.lower_bound() <= by_hand, "{round}: {links:?}");
-            let fewest = fewest(&network, round);
-            assert_eq!(found(&network, &fewest, &links, &has_hosts), by_hand, "{round}: {links:?}");
-            assert_eq!(fewest.tree_count_min, by_hand, "{round}: {links:?}");
-            // The exact search alone finds what the others do, and nothing below.
-            let (best, is_finished) = search.exact(usize::MAX, 0);
-            assert!(is_finished && best.unwrap().len() == by_hand, "{round}: {links:?}");
-            let (none, is_finished) = Search::new(&network, network.sources().collect()).exact(by_hand, 0);
-            assert!(is_finished && none.is_none(), "{round}: {links:?}");
-            counts.insert(by_hand);
-        }
-        assert!(counts.len() > 3, "{counts:?}");
-    }
-
-    #[test]
-    fn switches_without_hosts_may_be_passed_or_left_out() {
-        let mut random = Random::new(4);
-        let (mut met, mut rounds) = (0, 0);
-        for round in 0..200 {
-            let (links, has_hosts) = graph(&mut random, false);
-            if has_hosts.iter().all(|&has| has) {
-                continue;
-            }
-            let network = network(&links, &has_hosts);
-            let by_hand = fewest_by_hand(&links, &has_hosts);
-            let fewest = fewest(&network, round);
-            let count = found(&network, &fewest, &links, &has_hosts);
-            assert!(fewest.tree_count_min <= by_hand && by_hand <= count, "{round}: {links:?}");
-            met += usize::from(count == by_hand);
-            rounds += 1;
-        }
-        println!("{met} of {rounds} are the fewest");
-        assert!(rounds > 50 && met * 10 >= rounds * 8, "{met} of {rounds}");
-    }
-
-    #[test]
-    fn pairs_can_share_where_a_spanning_tree_serves_both() {
-        let mut random = Random::new(8);
-        for round in 0..150 {
-            let (links, has_hosts) = graph(&mut random, true);
-            let network = network(&links, &has_hosts);
-            let search = Search::new(&network, network.sources().collect());
-            let shortest = distances(&links, u32::MAX, has_hosts.len());
-            let count = has_hosts.len();
-            let trees: Vec<u32> =
-                (0_u32..1 << links.len()).filter(|tree| tree.count_ones() as usize == count - 1).collect();
-            for (a, b) in (0..count).flat_map(|a| (0..count).map(move |b| (a, b))).filter(|(a, b)| a != b) {
-                let serves = |tree: &u32| {
-                    let over_tree = distances(&links, *tree, count);
-                    over_tree[a] == shortest[a] && over_tree[b] == shortest[b]
-                };
-                assert_eq!(
-                    search.can_pair(a, b),
-                    trees.iter().any(serves),
-                    "{round}: {links:?}: {a} and {b}"
-                );
-            }
-        }
-    }
-}
+mod tests;

@@ -69,3 +69,27 @@ pub(super) struct Paths {
     /// One tree for every source, in order of the sources, without branches to no hosts.
     pub(super) trees: Vec<RootedTree>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::adjacency;
+    use super::*;
+    use crate::graph::LinkSpec;
+    use crate::topology::{Explicit, Topology};
+
+    #[test]
+    fn a_slow_link_is_busy_with_few_flows() {
+        let link = LinkSpec { rate_bits_per_s: 10, latency_ps: 0, cable_count: 1 };
+        let switches = ["a", "b", "c"].map(String::from).to_vec();
+        let links = vec![(0, 1, 1), (1, 2, 10)];
+        let graph = Topology::Explicit(Explicit { switches, links }).build(link).unwrap();
+        let network = Network::new(&graph, 2, vec![1, 1, 3], &[]);
+        let mut load = Load::new(&network);
+        assert_eq!(load.of(&network, 0, 0), 0);
+        let tree = RootedTree::from_links(&adjacency(&network, &[0, 1]), 0);
+        load.add(&network, &tree);
+        // Four flows over the first link, three over the second, which is ten times as fast.
+        assert_eq!([load.of(&network, 0, 0), load.of(&network, 1, 1)], [4 * 2560, 3 * 256]);
+        assert_eq!([load.of(&network, 0, 1), load.of(&network, 1, 2)], [0, 0]);
+    }
+}

@@ -61,3 +61,47 @@ fn heights(network: &Network, order: &Order<'_>, own: &[i64], root: u32) -> Opti
     }
     (at == network.alive().count()).then_some(heights)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::super::networks_for_tests::Parts;
+    use super::*;
+
+    /// Where routes leave it open, links lead up towards a root, and switches that are farther lie higher.
+    #[test]
+    fn switches_are_higher_than_those_that_links_lead_up_to() {
+        for seed in 0..40 {
+            let network = Parts::random(seed, 10, seed % 2 == 0).network(&[]);
+            let order = Order::new(&network, false, false);
+            let open = vec![0; network.arc_count()];
+            for root in network.alive() {
+                let heights = heights(&network, &order, &open, root).expect("nothing goes up in a cycle");
+                let distances = network.distances(root);
+                for switch in network.alive() {
+                    for arc in network.arcs(switch) {
+                        let place_of = |switch: u32| (distances[switch as usize], switch);
+                        let is_higher = heights[switch as usize] > heights[arc.to as usize];
+                        assert_eq!(is_higher, place_of(switch) > place_of(arc.to), "{seed}: {switch}");
+                    }
+                }
+                let mut all: Vec<i64> = network.alive().map(|switch| heights[switch as usize]).collect();
+                all.sort_unstable();
+                assert!(all.iter().copied().eq(1..=all.len() as i64), "{all:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn links_that_lead_up_in_a_cycle_have_no_heights() {
+        let network = Parts::of(&[(0, 1), (1, 2), (0, 2)], &[1; 3]).network(&[]);
+        let order = Order::new(&network, false, false);
+        // From each switch the link to the next is up.
+        let own: Vec<i64> = (0..network.arc_count())
+            .map(|place| {
+                let from = network.arc(order.reverse[place] as usize).to;
+                if (from + 1) % 3 == network.arc(place).to { 1 } else { -1 }
+            })
+            .collect();
+        assert_eq!(heights(&network, &order, &own, 0), None);
+    }
+}

@@ -217,6 +217,8 @@ mod tests {
                     assert!(!is_kept || settled.order.has(held, wanted), "{topology}");
                 }
             }
+            // Cycles matter to what has been settled: it has an order of its channels.
+            assert!(talks.settled().is_some_and(|settled| settled.into_ways().keys.is_some()));
             talks.best = Some((settled.worst(), settled));
             let reversed = talks.loose.order.ranks().iter().map(|&rank| last - rank).collect();
             talks.loose.order.set_ranks(reversed);

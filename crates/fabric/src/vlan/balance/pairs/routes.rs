@@ -309,7 +309,6 @@ impl<'a> Routes<'a> {
         let (mut distances, mut came) = (vec![f64::INFINITY; arc_count], vec![NONE; arc_count]);
         let mut heap = BinaryHeap::new();
         for place in network.arc_range(route.low) {
-            distances[place] = costs[place];
             heap.push(Nearest { distance: costs[place], item: place as u32 });
         }
         while let Some(Nearest { distance, item: held }) = heap.pop() {
@@ -348,8 +347,7 @@ impl<'a> Routes<'a> {
         let network = self.network;
         let links = |route: &Route| route.way.iter().map(|&arc| network.arc(arc as usize).link).collect();
         let way = |route: &Route| PairWay { low: route.low, high: route.high, links: links(route) };
-        let mut ways: Vec<PairWay> = self.routes.iter().map(way).collect();
-        ways.sort_by_key(|way| (way.low, way.high));
+        let ways = self.routes.iter().map(way).collect();
         let keys = (!self.allows_cycles).then(|| keys(network, &self.order));
         PairWays { ways, keys }
     }
@@ -357,6 +355,7 @@ impl<'a> Routes<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::{least_pressure, test_network};
     use super::*;
     use crate::graph::LinkSpec;
     use crate::topology::{Explicit, Topology};
@@ -364,11 +363,14 @@ mod tests {
     /// A ring of three switches, a, b and c, joined by p with another ring, q, r and s.
     fn two_rings() -> Network {
         let switches = ["a", "b", "c", "p", "q", "r", "s"].map(String::from).to_vec();
-        let links =
-            vec![(0, 1, 1), (1, 2, 1), (2, 0, 1), (0, 3, 1), (3, 4, 1), (4, 5, 1), (5, 6, 1), (6, 4, 1)];
+        let links = two_rings_links().into_iter().map(|(a, b)| (a, b, 1)).collect();
         let link = LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
         let graph = Topology::Explicit(Explicit { switches, links }).build(link).unwrap();
         Network::new(&graph, graph.link_count(), vec![1; 7], &[])
+    }
+
+    fn two_rings_links() -> [(u32, u32); 8] {
+        [(0, 1), (1, 2), (2, 0), (0, 3), (3, 4), (4, 5), (5, 6), (6, 4)]
     }
 
     fn limits() -> Limits {
@@ -391,6 +393,86 @@ mod tests {
         assert!(!routes.depend(held, wanted));
         assert!(!routes.order.has(held, wanted));
         assert!(routes.order.takes(held, wanted), "alone it closes none");
+    }
+
+    #[test]
+    fn what_closed_a_cycle_may_be_taken_when_the_cycle_is_gone() {
+        // So many channels that they stand in an order, and not in rows of bits.
+        let complete = Topology::Complete(crate::topology::Complete { switch_count: 33 });
+        let link = LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+        let graph = complete.build(link).unwrap();
+        let network = Network::new(&graph, graph.link_count(), vec![1; 33], &[]);
+        assert!(network.arc_count() > super::super::super::closure::CHANNELS_MAX);
+        let arc = |from: u32, to: u32| {
+            network.arc_range(from).find(|&place| network.arc(place).to == to).unwrap() as u32
+        };
+        let mut routes = Routes::empty(&network, limits(), false);
+        assert!(routes.depend(arc(0, 1), arc(1, 2)) && routes.depend(arc(1, 2), arc(2, 0)));
+        assert!(!routes.order.takes(arc(2, 0), arc(0, 1)));
+        routes.forgo(arc(0, 1), arc(1, 2));
+        assert!(routes.order.takes(arc(2, 0), arc(0, 1)));
+    }
+
+    /// The loads of all routes, counted one by one.
+    fn loads(routes: &Routes<'_>) -> Vec<f64> {
+        let mut flows = vec![0_u64; routes.network.arc_count()];
+        for route in &routes.routes {
+            for &arc in &route.way {
+                flows[arc as usize] += route.flows[0];
+                flows[routes.reverse(arc) as usize] += route.flows[1];
+            }
+        }
+        (0..flows.len())
+            .map(|place| flows[place] as f64 / routes.network.rate(routes.network.arc(place).link) as f64)
+            .collect()
+    }
+
+    #[test]
+    fn searches_leave_the_best_routes_and_count_their_loads() {
+        for seed in 0..12 {
+            // Every third link is ten times as fast; as many flows as bits are full.
+            let links: Vec<(u32, u32, u32)> = two_rings_links()
+                .into_iter()
+                .enumerate()
+                .map(|(at, (a, b))| (a, b, if at % 3 == 0 { 10 } else { 1 }))
+                .collect();
+            let switches = (0..7).map(|at| format!("s{at}")).collect();
+            let link = LinkSpec { rate_bits_per_s: 1, latency_ps: 0, cable_count: 1 };
+            let graph = Topology::Explicit(Explicit { switches, links }).build(link).unwrap();
+            let network = Network::new(&graph, graph.link_count(), vec![2; 7], &[]);
+            let mut routes = Routes::empty(&network, Limits { seed, ..limits() }, seed % 2 == 0);
+            assert!(routes.fill());
+            let is_counted = |routes: &Routes<'_>| {
+                let loads = loads(routes);
+                let worst = loads.iter().copied().fold(0.0, f64::max);
+                let potential: f64 = loads.iter().map(|&load| power(load)).sum();
+                (routes.worst() - worst).abs() < 1e-9 && (routes.potential() / potential - 1.0).abs() < 1e-9
+            };
+            assert!(is_counted(&routes), "{seed}");
+            // Nothing is taken that is worse than nothing.
+            let before: Vec<Vec<u32>> = routes.routes.iter().map(|route| route.way.clone()).collect();
+            routes.round(0.0);
+            assert!(before.iter().eq(routes.routes.iter().map(|route| &route.way)), "{seed}");
+            assert!(is_counted(&routes), "{seed}");
+            let worst = routes.improve(60, 1.0);
+            assert!((routes.worst() - worst).abs() < 1e-9 && is_counted(&routes), "{seed}");
+        }
+    }
+
+    /// A search that goes on from what is worse, too, goes back to the best in the end.
+    #[test]
+    fn the_best_routes_of_all_rounds_stay() {
+        for (seed, topology) in (0..6)
+            .flat_map(|seed| ["mesh\"\nextents = [3, 3]", "torus\"\nextents = [3, 3]"].map(|own| (seed, own)))
+        {
+            let network = test_network(&format!("kind = \"{topology}"), 2);
+            let least_pressure = least_pressure(&network, u64::MAX);
+            let limits = Limits { least_pressure, seed, ..limits() };
+            let mut routes = Routes::empty(&network, limits, false);
+            assert!(routes.fill());
+            let worst = routes.improve(40, 0.1);
+            assert!((routes.worst() - worst).abs() < 1e-9, "{topology} {seed}");
+        }
     }
 
     #[test]
