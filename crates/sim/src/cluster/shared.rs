@@ -69,7 +69,10 @@ impl Fabric {
             if let Cargo::Packet { pieces, .. } = &mut self.flights[handle].cargo {
                 *pieces = Some(Pieces { piece_bytes, last_ps });
             }
-            return from_ps + way_ps + line_ps;
+            // Its first line comes after those that are under way, of which the last is there 1 ps later.
+            let line_free_ps = &mut self.states[to as usize].line_free_ps;
+            *line_free_ps = (from_ps + way_ps + line_ps).max(*line_free_ps + 2);
+            return *line_free_ps;
         }
         done_ps + line_ps
     }

@@ -473,7 +473,9 @@ pub fn predict(machine: &Machine, loopback: &Machine, figures: &[Figure]) -> any
         if sample.bytes == 0 && sample.name != "barrier" {
             continue;
         }
-        if let Some(predicted) = predicted([machine, loopback], &mut connected, sample)? {
+        let predicted = predicted([machine, loopback], &mut connected, sample)
+            .with_context(|| format!("{} of {} B, {} ranks", sample.name, sample.bytes, sample.ranks))?;
+        if let Some(predicted) = predicted {
             let is_fitted = sample.ranks == 2
                 && match sample.name.as_str() {
                     "pingpong_separate" => sample.bytes == SHORT_BYTES,
@@ -758,6 +760,20 @@ mod tests {
         let samples: Vec<Sample> = found.into_iter().map(|one| one.sample).collect();
         let missing = fit(&samples, None).unwrap_err();
         assert!(format!("{missing:#}").contains("pingpong_separate of 8 B"), "{missing:#}");
+    }
+
+    /// A first line takes long, and the first piece of a long packet does not: it must not overtake what was
+    /// sent before.
+    #[test]
+    fn windows_between_far_cores_are_predicted() {
+        for (line_ns, software_ns) in [(160.0, 20.0), (300.0, 40.0)] {
+            let fit = Fit { core_to_core_ns: line_ns, software_ns, ..costs() };
+            let machine = Machine::parse("far.toml", &machine_text(&facts(), &fit, None)).unwrap();
+            for bytes in [64 << 10, 256 << 10, 1 << 20] {
+                let sample = Sample { name: "bandwidth".into(), ranks: 2, bytes, value: 1.0 };
+                predicted([&machine; 2], &mut None, &sample).unwrap();
+            }
+        }
     }
 
     #[test]
