@@ -20,7 +20,7 @@ use std::time::Instant;
 const PREFETCH_LINES_MAX: u64 = 512;
 
 /// Runs up to this (2 KiB) always go through the caches.
-const UNSTREAMED_LINES_MAX: usize = 32;
+const UNSTREAMED_LINES_MAX: u64 = if cfg!(loom) { 0 } else { 32 };
 /// Lines of a piece of what does not (16 KiB; of 8 they take a tenth longer), and the shortest payload that
 /// goes in pieces then, in bytes.
 const STREAMED_PIECE_LINES: usize = 256;
@@ -258,12 +258,17 @@ impl Sender {
                     }
                 });
             };
-            if payload_bytes >= self.in_pieces_bytes_min() && payload[1].is_empty() {
+            let is_longer = need > UNSTREAMED_LINES_MAX;
+            if is_longer && payload_bytes >= self.in_pieces_bytes_min() && payload[1].is_empty() {
                 write_header();
                 self.write_in_pieces(header.len(), (area, start, flag), lines, payload[0]);
             } else {
                 // Before the header, as in a pair.
-                self.write(lines, payload);
+                if is_longer {
+                    self.write_longer(lines, payload);
+                } else {
+                    cell::write_run(lines, [payload[0], payload[1], &[]], Manner::Plain);
+                }
                 write_header();
                 self.publish(pair, header.len(), payload_bytes | flag);
             }
@@ -305,6 +310,7 @@ impl Sender {
     }
 
     /// The slot first, then the payload, piece by piece (rule 3).
+    #[inline(never)]
     fn write_in_pieces(
         &mut self,
         header_bytes: usize,
@@ -314,7 +320,7 @@ impl Sender {
     ) {
         let filled = &self.ring.counts.filled.lines[area];
         self.publish(self.ring.pair(self.next), header_bytes, payload.len() | IN_PIECES | flag);
-        let (is_streamed, is_trial) = self.manner(lines);
+        let (is_streamed, is_trial) = self.manner();
         let (min, max) = self.processor.piece_lines[area];
         let through = (lines.len() / 2).clamp(min, max);
         let (count, manner) = match is_streamed {
@@ -341,22 +347,19 @@ impl Sender {
         }
     }
 
-    /// The payload of a packet that is not in pieces.
-    fn write(&mut self, lines: &[Line], payload: [&[u8]; 2]) {
-        let (is_streamed, is_trial) = self.manner(lines);
+    /// A longer payload that is not in pieces.
+    #[inline(never)]
+    fn write_longer(&mut self, lines: &[Line], payload: [&[u8]; 2]) {
+        let (is_streamed, is_trial) = self.manner();
         let began = is_trial.then(Instant::now);
         let manner = if is_streamed { Manner::Streaming } else { Manner::Plain };
         cell::write_run(lines, [payload[0], payload[1], &[]], manner);
         self.trials.learn(is_streamed, lines.len(), began.map(|began| began.elapsed()));
     }
 
-    /// Whether a packet in these lines is written past the caches, and whether to measure how long it takes.
-    #[inline]
-    fn manner(&mut self, lines: &[Line]) -> (bool, bool) {
-        match lines.len() > UNSTREAMED_LINES_MAX && self.is_of_other_core {
-            true => self.trials.next(),
-            false => (false, false),
-        }
+    /// Whether a longer packet is written past the caches, and whether to measure how long it takes.
+    fn manner(&mut self) -> (bool, bool) {
+        if self.is_of_other_core { self.trials.next() } else { (false, false) }
     }
 
     /// Fetches the lines of a next packet of the same length while the reader does not wait for us. The
@@ -365,7 +368,7 @@ impl Sender {
     /// the next packet may be of the same message, for which the reader does wait. 256 KiB take 16.7 µs so,
     /// and 17.8 where lines are fetched between its packets.
     fn prefetch_next(&mut self, area: usize, need: u64) {
-        if self.trials.streams() && need > UNSTREAMED_LINES_MAX as u64 {
+        if need > UNSTREAMED_LINES_MAX && self.trials.streams() {
             return;
         }
         let lines = &self.lines[area];
