@@ -34,7 +34,7 @@
 //!    the lines up to the end stay unused and the run starts at 0: both sides compute this from the lengths
 //!    alone. But where the word says *placed*, the slot says behind the header where the run starts. So short
 //!    runs in near lines go back to the first lines when these are used and the writer knows that the
-//!    reader has released them: both go on with lines that are in their nearest caches ([`Lines`]), and
+//!    reader has released them: both go on with lines that are in their nearest caches (`ring_lines.rs`), and
 //!    those too short for that go on behind the middle. The run changes hands together with its slot, by
 //!    the same word; but where the word says *in pieces* it does so line by line: those before `filled`
 //!    are the reader's, which the writer stores, with *release*, after each piece. So the reader copies a
@@ -79,7 +79,7 @@ const PAIR_BYTES: usize = 2 * SLOT_BYTES;
 /// Payload bytes of the longest packet.
 const PACKET_BYTES_MAX: usize = 128 << 10;
 
-/// Where the slot of a packet that is placed or in a [`SHORT_RUN`] has, behind a header that leaves room,
+/// Where the slot of a packet that is placed or in a `SHORT_RUN` has, behind a header that leaves room,
 /// the start of its run and the count of near lines that its writer has released in the ring the other way.
 const START_AT: usize = SLOT_BYTES - 16;
 
