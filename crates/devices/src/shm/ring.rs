@@ -148,6 +148,17 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// The ring, if its numbers of pairs and lines are powers of two, as rule 1 has them, or no bulk lines.
+    ///
+    /// # Panics
+    /// If they are not: our bug.
+    fn checked(self) -> Self {
+        let [near, bulk] = self.areas.map(<[Line]>::len);
+        assert!(self.pairs.len().is_power_of_two() && near.is_power_of_two());
+        assert!(bulk == 0 || bulk.is_power_of_two());
+        self
+    }
+
     /// Maximum bytes of a packet in data lines (rule 5).
     pub(crate) fn data_bytes_max(&self) -> usize {
         let longest = self.areas.iter().map(|lines| lines.len() / 4 * LINE_BYTES).max();
@@ -169,7 +180,9 @@ impl Ring {
     /// The pair of the n-th slot.
     #[inline(always)]
     fn pair(&self, n: u32) -> &'static Pair {
-        &self.pairs[((n / 2) & (self.pairs.len() as u32 - 1)) as usize]
+        let index = ((n / 2) & (self.pairs.len() as u32 - 1)) as usize;
+        // SAFETY: less than their number, which is a power of two (`checked`).
+        unsafe { self.pairs.get_unchecked(index) }
     }
 
     /// The word of the n-th slot.

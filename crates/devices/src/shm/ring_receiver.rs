@@ -59,6 +59,7 @@ pub(crate) enum Seen {
 
 impl Receiver {
     pub(crate) fn new(ring: Ring) -> Self {
+        let ring = ring.checked();
         Self {
             ring,
             next: 0,

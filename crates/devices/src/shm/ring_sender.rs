@@ -74,9 +74,7 @@ impl Sender {
     }
 
     pub(super) fn on(processor: Processor, ring: Ring, is_watched: bool) -> Self {
-        let [near, bulk] = ring.areas.map(<[Line]>::len);
-        assert!(ring.pairs.len().is_power_of_two() && near.is_power_of_two());
-        assert!(bulk == 0 || bulk.is_power_of_two());
+        let ring = ring.checked();
         let areas = Areas::of(&ring, &processor);
         let [near, bulk] = areas.each;
         Self {
