@@ -1,11 +1,12 @@
 //! One situation a test, by name.
 
+use super::fronts::Fronts;
 use super::net::{Net, memory};
 use crate::Error;
 use crate::bsend::BufferOwner;
-use crate::buffer::{Buffer, Payload, Piece};
-use crate::device::{Armed, Device, Event, Fetched, Full, Incoming, Packet, RailCapabilities};
-use crate::ids::{CommId, ContextId, ProcessId, Rail, RailSet, Source, TagSelector};
+use crate::buffer::Buffer;
+use crate::device::{Device, Event, Fetched, Incoming, RailCapabilities};
+use crate::ids::{CommId, ContextId, ProcessId, Rail, Source, TagSelector};
 use crate::link::CREDIT_CELLS;
 use crate::process::{Config, Process};
 use crate::request::{Completion, Origin, PROC_NULL, Posted, SendMode};
@@ -13,68 +14,31 @@ use crate::wire::{Envelope, Header, Prefix};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A device that has the front of a message. The rest comes as `fetches` says.
-struct Fronts {
-    rails: [RailCapabilities; 1],
-    header: Vec<u8>,
-    fetches: Fetched,
-    fetched: u32,
-}
-
-impl Fronts {
-    /// Of an eager message from process 1.
-    fn new(credits: u16, fetches: Fetched) -> Self {
-        let envelope = Envelope { context: ContextId::WORLD, source: 1, tag: 7 };
-        let header = Header::Eager(envelope).emit(Prefix { credits, sequence: 0 });
-        let header = header.as_slice().to_vec();
-        Self { rails: [RailCapabilities::default()], header, fetches, fetched: 0 }
-    }
-}
-
-impl Device for Fronts {
-    fn rails(&self) -> &[RailCapabilities] {
-        &self.rails
-    }
-    fn rails_to(&self, _: ProcessId) -> RailSet {
-        RailSet::one(Rail(0))
-    }
-    fn send(&mut self, _: Rail, _: ProcessId, _: &[u8], _: Payload<'_>) -> Result<(), Full> {
-        Ok(())
-    }
-    fn poll(&mut self) -> Option<Event> {
-        None
-    }
-    fn packet(&self, _: &Incoming) -> Packet<'_> {
-        Packet { header: &self.header, payload: Piece::EMPTY }
-    }
-    fn release(&mut self, _: Incoming) {}
-    fn fetch(&mut self, _: &Incoming, _: Buffer) -> Fetched {
-        self.fetched += 1;
-        self.fetches
-    }
-    fn arm(&mut self) -> Armed {
-        Armed::Armed
-    }
+/// The front of an eager message from process 1.
+fn front(credits: u16, fetches: Fetched) -> Fronts {
+    let envelope = Envelope { context: ContextId::WORLD, source: 1, tag: 7 };
+    let header = Header::Eager(envelope).emit(Prefix { credits, sequence: 0 });
+    Fronts::new(vec![RailCapabilities::default()], header.as_slice().to_vec(), fetches)
 }
 
 #[test]
 fn message_is_received_in_parts_only_if_no_other_can_match() {
     for (source, count) in [(Source::Rank(1), 1), (Source::Any, 0), (Source::Rank(2), 0)] {
-        let mut device = Fronts::new(0, Fetched::Part);
+        let mut device = front(0, Fetched::Part);
         let mut process = Process::new(ProcessId(0), 3, Config::default());
         let receive =
             process.irecv(&mut device, CommId::WORLD, Buffer::leaked(100), source, TagSelector::Any);
         assert!(matches!(receive, Ok(Posted::Pending(_))));
         let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
         process.handle_event(&mut device, Event::Front(incoming, 50));
-        assert_eq!(device.fetched, count, "{source:?}");
+        assert_eq!(device.fetched_count, count, "{source:?}");
     }
 }
 
 #[test]
 fn a_wrong_packet_whose_front_came_first_cuts_its_sender_off() {
     for (credits, is_wrong) in [(0, false), (u16::MAX, true)] {
-        let mut device = Fronts::new(credits, Fetched::Whole);
+        let mut device = front(credits, Fetched::Whole);
         let mut process = Process::new(ProcessId(0), 2, Config::default());
         let buffer = Buffer::leaked(50);
         let receive =

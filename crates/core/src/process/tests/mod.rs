@@ -3,6 +3,7 @@
 mod bounds;
 mod directed;
 mod explain;
+mod fronts;
 mod layouts;
 mod learn;
 mod model;

@@ -1,17 +1,16 @@
 //! Long messages: their ways, their order, and what is told of them.
 
+use super::fronts::Fronts;
 use super::net::{Net, Port, memory};
 use super::trunk::{mbit, ms};
 use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
 use crate::bsend::BufferOwner;
-use crate::buffer::{Buffer, NO_PAYLOAD, Payload, Piece};
+use crate::buffer::{Buffer, NO_PAYLOAD, Piece};
 use crate::comm::Communicator;
-use crate::device::{
-    Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey,
-};
+use crate::device::{Device, Event, Fetched, Gap, Incoming, RailCapabilities, RemoteKey};
 use crate::group::Group;
-use crate::ids::{CommId, ContextId, ProcessId, Rail, RailSet, RequestId, Source, TagSelector};
+use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId, Source, TagSelector};
 use crate::link::TrunkConfig;
 use crate::process::{Config, Process};
 use crate::request::{Posted, SendMode};
@@ -268,46 +267,9 @@ fn a_message_of_no_bytes_but_a_length_is_kept_with_it() {
     assert_eq!((completion.status.bytes, completion.error), (50, None));
 }
 
-/// A device of two rails with the front of a packet.
-struct Fronts {
-    rails: [RailCapabilities; 2],
-    header: Vec<u8>,
-    fetches: Fetched,
-    fetched_count: u32,
-    sent: Vec<u8>,
-}
-
-impl Device for Fronts {
-    fn rails(&self) -> &[RailCapabilities] {
-        &self.rails
-    }
-    fn rails_to(&self, _: ProcessId) -> RailSet {
-        RailSet(0b11)
-    }
-    fn send(&mut self, _: Rail, _: ProcessId, header: &[u8], _: Payload<'_>) -> Result<(), Full> {
-        self.sent = header.to_vec();
-        Ok(())
-    }
-    fn poll(&mut self) -> Option<Event> {
-        None
-    }
-    fn packet(&self, _: &Incoming) -> Packet<'_> {
-        Packet { header: &self.header, payload: Piece::EMPTY }
-    }
-    fn release(&mut self, _: Incoming) {}
-    fn fetch(&mut self, _: &Incoming, _: Buffer) -> Fetched {
-        self.fetched_count += 1;
-        self.fetches
-    }
-    fn arm(&mut self) -> Armed {
-        Armed::Armed
-    }
-}
-
 #[test]
 fn units_being_fetched_by_one_rail_are_not_by_another() {
-    let mut device =
-        Fronts { rails: [tcp(); 2], header: vec![], fetches: Fetched::Part, fetched_count: 0, sent: vec![] };
+    let mut device = Fronts::new(vec![tcp(); 2], vec![], Fetched::Part);
     let mut process = Process::new(ProcessId(0), 2, Config::default());
     let into = Buffer::leaked(300_000);
     pending(process.irecv(&mut device, CommId::WORLD, into, Source::Rank(1), TagSelector::Any).unwrap());

@@ -1,0 +1,49 @@
+//! A device that has the front of a packet, for tests of those that are received in parts.
+
+use crate::buffer::{Buffer, Payload, Piece};
+use crate::device::{Armed, Device, Event, Fetched, Full, Incoming, Packet, RailCapabilities};
+use crate::ids::{ProcessId, Rail, RailSet};
+use alloc::vec::Vec;
+
+/// The rest of the packet comes as `fetches` says.
+pub(super) struct Fronts {
+    pub(super) rails: Vec<RailCapabilities>,
+    pub(super) header: Vec<u8>,
+    pub(super) fetches: Fetched,
+    pub(super) fetched_count: u32,
+    /// The header of what was sent last.
+    pub(super) sent: Vec<u8>,
+}
+
+impl Fronts {
+    pub(super) fn new(rails: Vec<RailCapabilities>, header: Vec<u8>, fetches: Fetched) -> Self {
+        Self { rails, header, fetches, fetched_count: 0, sent: Vec::new() }
+    }
+}
+
+impl Device for Fronts {
+    fn rails(&self) -> &[RailCapabilities] {
+        &self.rails
+    }
+    fn rails_to(&self, _: ProcessId) -> RailSet {
+        RailSet((1 << self.rails.len()) - 1)
+    }
+    fn send(&mut self, _: Rail, _: ProcessId, header: &[u8], _: Payload<'_>) -> Result<(), Full> {
+        self.sent = header.to_vec();
+        Ok(())
+    }
+    fn poll(&mut self) -> Option<Event> {
+        None
+    }
+    fn packet(&self, _: &Incoming) -> Packet<'_> {
+        Packet { header: &self.header, payload: Piece::EMPTY }
+    }
+    fn release(&mut self, _: Incoming) {}
+    fn fetch(&mut self, _: &Incoming, _: Buffer) -> Fetched {
+        self.fetched_count += 1;
+        self.fetches
+    }
+    fn arm(&mut self) -> Armed {
+        Armed::Armed
+    }
+}
