@@ -54,7 +54,8 @@ static inline void past_copy(struct past *past, char *to, const char *from, size
 {
     double began = past->tries > 0 ? MPI_Wtime() : 0;
     past_copy_by(past->goes, to, from, bytes);
-    if (past->tries > 0) past->took[past->goes][(past->tries - 1) / 2] = (MPI_Wtime() - began) / (double)bytes;
+    double took = past->tries > 0 ? MPI_Wtime() - began : 0;
+    if (past->tries > 0) past->took[past->goes][(past->tries - 1) / 2] = took / (double)bytes;
     past->before -= bytes < past->before ? bytes : past->before;
 }
 

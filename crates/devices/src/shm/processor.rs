@@ -4,15 +4,16 @@ use super::ring::AREAS_COUNT;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-/// The *first lines* (8 KiB), which short runs (512 B to 4 KiB) take again and again where that is quicker.
+/// The *first lines* (8 KiB), which short runs take again and again where that is quicker: those of 512 B to
+/// 4 KiB that are in near lines, which on AMD's processors end at 2 KiB where there are bulk lines.
 pub(super) const FIRST_COUNT: u64 = if cfg!(loom) { 4 } else { 128 };
 pub(super) const SHORT_RUN: RangeInclusive<u64> = if cfg!(loom) { 1..=2 } else { 8..=64 };
 
 /// Shortest payload that is written in pieces; the next constants are the pieces in near and in bulk lines.
-/// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69,
-/// 1.67: each piece moves the count that both sides read to and fro. In bulk lines 64, 128, 256, 512 KiB take
-/// 6.6, 9.7, 18.0, 34.3 µs in pieces of 16 KiB and 6.0, 9.1, 16.5, 31.1 in pieces of 32: both sides copy
-/// these page by page side by side ([`Manner`](super::sys::Manner)).
+/// Measured (µs one way, whole / pieces of 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -,
+/// 1.69, 1.67: each piece moves the count that both sides read to and fro. In bulk lines 64, 128, 256 and
+/// 512 KiB take 6.6, 9.7, 18.0, 34.3 µs in pieces of 16 KiB and 6.0, 9.1, 16.5, 31.1 in pieces of 32: both
+/// sides copy these page by page side by side ([`Manner`](super::sys::Manner)).
 const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 110 } else { 10 << 10 };
 const PIECE_LINES: [(usize, usize); AREAS_COUNT] =
     if cfg!(loom) { [(1, 1), (2, 2)] } else { [(64, 64), (512, 512)] };
@@ -67,7 +68,7 @@ impl Processor {
 
     pub(super) const AMD: Self = Self {
         reuses_first: true,
-        near_run_max: 32,
+        near_run_max: 32, // 2 KiB
         bulk_count_max: usize::MAX,
         in_pieces_bytes_min: if cfg!(loom) { IN_PIECES_BYTES_MIN } else { 4 << 10 },
         piece_lines: if cfg!(loom) { PIECE_LINES } else { [(32, 64); 2] },

@@ -4,8 +4,8 @@
 //! ([`Processor`](crate::shm::processor::Processor)). Which of them a peer's core is no system says that runs
 //! in a virtual machine, and it changes where ranks are not bound. So now and then a few packets go each way
 //! and are timed, less often as long as nothing changes. The writer's time is all that is seen here, and what
-//! goes past the caches takes the reader longer. 4 KiB take the writer some 0.2 µs through the caches between
-//! near cores, 1.0 between far ones, and 0.17 past the caches: so far apart, the ratio says which it is.
+//! goes past the caches takes the reader longer. 4 KiB take the writer some 0.2 µs through the caches
+//! between near cores, 1.0 between far ones, and 0.17 past the caches: the ratio says which cores these are.
 
 use std::time::Duration;
 

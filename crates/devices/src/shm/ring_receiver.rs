@@ -24,7 +24,7 @@ pub(crate) struct Receiver {
     pub(super) next: u32,
     /// Lines released of each area, with those skipped.
     pub(super) next_line: [u64; AREAS_COUNT],
-    /// As the writer has said, or as if it used all of the lines.
+    /// As the writer has said (`is_told`). Packets without data lines do not need it.
     areas: Areas,
     is_told: bool,
     /// As published in `released` when the writer was to be woken, if it sleeps for want of room.

@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// 32 KiB: the longest packet in near lines, and the beginning of one in bulk lines.
+/// 32 KiB: the most that is fetched of a next packet's lines.
 const PREFETCH_LINES_MAX: u64 = 512;
 
 /// Runs up to this (2 KiB) always go through the caches.
@@ -138,7 +138,7 @@ impl Sender {
     ) -> Result<(), Full> {
         let payload_bytes = payload[0].len() + payload[1].len();
         if header.len() + payload_bytes > SLOT_BYTES {
-            return self.push_longer(header, payload, payload_bytes, back);
+            return self.push_longer(header, payload, back);
         }
         if !self.has_slots(1) {
             return Err(Full);
@@ -167,15 +167,10 @@ impl Sender {
     }
 
     #[inline(never)]
-    fn push_longer(
-        &mut self,
-        header: &[u8],
-        payload: [&[u8]; 2],
-        payload_bytes: usize,
-        back: &mut Receiver,
-    ) -> Result<(), Full> {
+    fn push_longer(&mut self, header: &[u8], payload: [&[u8]; 2], back: &mut Receiver) -> Result<(), Full> {
+        let payload_bytes = payload[0].len() + payload[1].len();
         if header.len() + payload_bytes > PAIR_BYTES {
-            return self.push_long(header, payload, payload_bytes, back);
+            return self.push_long(header, payload, back);
         }
         let skipped = self.next;
         let is_skipping = is_odd(skipped);
@@ -208,14 +203,9 @@ impl Sender {
 
     /// A packet with data lines: the header in the slot and the payload in the lines, so that the payload is
     /// aligned; a header too long for a slot goes before the payload.
-    fn push_long(
-        &mut self,
-        header: &[u8],
-        payload: [&[u8]; 2],
-        payload_bytes: usize,
-        back: &mut Receiver,
-    ) -> Result<(), Full> {
+    fn push_long(&mut self, header: &[u8], payload: [&[u8]; 2], back: &mut Receiver) -> Result<(), Full> {
         assert!(header.len() <= HEADER_BYTES_MAX, "header of {} bytes", header.len());
+        let payload_bytes = payload[0].len() + payload[1].len();
         let header_in_slot = header.len() <= SLOT_BYTES;
         let data_bytes = data_bytes(header.len(), payload_bytes);
         let data_bytes_max = self.ring.data_bytes_max();
@@ -240,8 +230,9 @@ impl Sender {
         let flag = if start == in_turn { 0 } else { PLACED };
         let lines = self.ring.run(&self.areas, area, start, need);
         self.lines[area].take(start, need);
-        if area == BULK && self.areas.each[BULK].index_of(start) + need > self.backed_count {
-            self.back(self.areas.each[BULK].index_of(start) + need);
+        let end = self.areas.each[area].index_of(start) + need;
+        if area == BULK && end > self.backed_count {
+            self.back(end);
         }
         let pair = self.ring.pair(self.next);
         if header_in_slot {

@@ -470,8 +470,8 @@ const HEADER: u64 = 90;
 fn pair() -> Network {
     let text = "name = \"pair\"\n[switch_models.s]\nports = 4\nrate_gbps = 1\npause = false\n\
                 latency_ns = 700\n[host_models.h]\nnic = [{ name = \"eth0\", rate_gbps = 1 }]\n\
-                tcp = { jitter_ns = 0 }\n[topology]\nkind = \"complete\"\nswitches = 2\nswitch_model = \"s\"\n\
-                [hosts]\nmodel = \"h\"\nper_switch = 1\n";
+                tcp = { jitter_ns = 0 }\n[topology]\nkind = \"complete\"\nswitches = 2\n\
+                switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n";
     let Simulated { network, .. } = simulate(&Machine::parse("pair.toml", text).unwrap(), NoProbe).unwrap();
     network
 }
