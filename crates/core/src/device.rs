@@ -141,7 +141,8 @@ pub struct RailCapabilities {
     /// [a clock](Device::time), and takes packets otherwise.
     pub transfer_bytes_min: usize,
     /// Whether packets are offered of a message of any length where its sender waits for it and has nothing
-    /// else under way, so that none of its time is lost.
+    /// else under way, so that none of its time is lost; and asked of a sender of several that
+    /// [waits](Device::is_waiting).
     pub streams_awaited: bool,
     /// A sender with nothing else under way measures, for each peer, whether messages longer than the first
     /// and at most as long as the second of these, in bytes, are quicker eagerly or announced and
@@ -469,6 +470,13 @@ pub trait Device {
     /// packets.
     fn time(&self) -> Option<Instant> {
         None
+    }
+
+    /// Whether `peer` waits in a call, as far as the device can see: then it has time to send packets of
+    /// messages that it has announced. A hint, which may be out of date.
+    fn is_waiting(&self, peer: ProcessId) -> bool {
+        let _ = peer;
+        false
     }
 
     /// The processor has worked on data of a collective operation in its own memory. For devices whose clock

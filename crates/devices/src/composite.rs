@@ -234,6 +234,10 @@ impl Device for Composite {
         self.shm.time()
     }
 
+    fn is_waiting(&self, peer: ProcessId) -> bool {
+        self.shm.is_waiting(peer)
+    }
+
     fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
         if Self::is_local(rail) { self.shm.register(rail, buffer) } else { self.tcp.register(rail, buffer) }
     }

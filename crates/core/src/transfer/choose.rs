@@ -105,7 +105,7 @@ pub struct Announced<'a> {
     pub rails: Rails<'a>,
     /// The rails by which the sender lets its memory be read.
     pub offered: RailSet,
-    /// Whether it would rather send packets than wait, too.
+    /// Whether it would rather send packets than wait, too: it said so, or waits for all that it has sent.
     pub offers_packets: bool,
     /// Measured choice for this peer and length; `None`: none, for there is no clock.
     pub learnt: Option<Learnt>,
@@ -211,6 +211,11 @@ fn puts(rails: Rails<'_>) -> RailSet {
     rails.that(|rail| rail.put && (spreads || !rail.get))
 }
 
+/// Whether packets may be asked of a sender that waits with several messages under way.
+pub(super) fn streams_awaited(rails: Rails<'_>) -> bool {
+    !rails.need_acknowledgements() && rails.capabilities().any(|rail| rail.streams_awaited)
+}
+
 /// The receiver's decision.
 pub fn answer(announced: &Announced<'_>) -> Choice {
     let Announced { length_bytes, rails, offered, got, sink, offers_packets, learnt } = *announced;
@@ -296,7 +301,8 @@ impl fmt::Display for Explanation<'_> {
                     write!(
                         f,
                         " A sender that waits for its end and has nothing else under way offers packets, too, which both \
-                         sides copy at once: the receiver takes the way that was quicker by measurement."
+                         sides copy at once, and one that waits with more under way is asked for them: the receiver takes \
+                         the way that was quicker by measurement."
                     )?;
                 }
                 Ok(())

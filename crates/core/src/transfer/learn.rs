@@ -7,7 +7,8 @@
 //! [`LOOK_COUNT`] messages in a row go that way, the first of which is not counted, for it finds the caches
 //! as the held way has left them. Then the quicker one is held. Looks become rarer, to at most one message in
 //! 32, and one in 64 where the other way takes twice as long; a held way that becomes slower brings the next
-//! look forward. All of it depends on nothing but the times that come in.
+//! look forward. A time of the other way that is twice that of the held one ends a look at once. All of it
+//! depends on nothing but the times that come in.
 
 use super::choose::Way;
 use crate::time::Duration;
@@ -51,12 +52,23 @@ impl Learnt {
 }
 
 /// Measurements with one peer.
-#[derive(Default)]
 pub(crate) struct Learner {
     classes: [Class; CLASSES_COUNT],
 }
 
+impl Default for Learner {
+    fn default() -> Self {
+        Self::beginning_with(Way::Stream)
+    }
+}
+
 impl Learner {
+    /// Holds this way at first.
+    pub(super) fn beginning_with(way: Way) -> Self {
+        let held = number_of(way);
+        Self { classes: core::array::from_fn(|_| Class { held, ..Class::default() }) }
+    }
+
     /// The way of the next message of this length, [`Way::Get`] or [`Way::Stream`].
     pub(crate) fn pick(&mut self, length_bytes: u64) -> Learnt {
         self.classes[class_of(length_bytes)].pick()
@@ -64,7 +76,7 @@ impl Learner {
 
     /// A message took `took`.
     pub(crate) fn note(&mut self, length_bytes: u64, way: Way, took: Duration) {
-        self.classes[class_of(length_bytes)].note(usize::from(way == Way::Get), ns(took));
+        self.classes[class_of(length_bytes)].note(number_of(way), ns(took));
     }
 }
 
@@ -94,7 +106,14 @@ fn class_of(length_bytes: u64) -> usize {
     (bits.saturating_sub(CLASS_BITS_MIN - 1) as usize).min(CLASSES_COUNT - 1)
 }
 
-/// Messages of similar length. Ways are numbered: 0 is by packets, which is held at first, 1 is by get.
+/// Ways are numbered.
+const WAYS: [Way; 2] = [Way::Stream, Way::Get];
+
+fn number_of(way: Way) -> usize {
+    usize::from(way == Way::Get)
+}
+
+/// Messages of similar length.
 struct Class {
     held: usize,
     is_looking: bool,
@@ -128,7 +147,6 @@ impl Default for Class {
 
 impl Class {
     fn pick(&mut self) -> Learnt {
-        const WAYS: [Way; 2] = [Way::Stream, Way::Get];
         if self.is_looking && self.count >= LOOK_COUNT {
             // Not all messages sent the other way have reported their times: they failed, or are still in
             // flight.
@@ -158,6 +176,10 @@ impl Class {
         self.times[way][self.times_count[way] as usize % TIMES_COUNT] = ns;
         // Wraps where the ring does.
         self.times_count[way] = (self.times_count[way] + 1).min(u32::MAX / 6 * 3);
+        let is_far = |held_ns| is_other && ns / 2 >= held_ns;
+        if self.median_ns(self.held).is_some_and(is_far) {
+            return self.compare(ns);
+        }
         let Some(median_ns) = self.median_ns(way) else { return };
         if is_other {
             self.compare(median_ns);
@@ -248,11 +270,11 @@ mod tests {
 
     #[test]
     fn looks_become_rarer_as_far_as_the_other_way_allows() {
-        // Slower, and twice as slow.
-        for (get, most) in [(110, 124), (199, 124), (200, 252), (400, 252)] {
+        // Slower, and twice as slow, which the first time that counts says.
+        for (get, most, look) in [(110, 124, 4), (199, 124, 4), (200, 252, 2), (400, 252, 2)] {
             let doubled = core::iter::successors(Some(4), |pause: &usize| Some((pause * 2).min(most)));
             let pauses = doubled.take(9);
-            let expected: Vec<usize> = pauses.flat_map(|pause| [pause, LOOK_COUNT as usize]).collect();
+            let expected: Vec<usize> = pauses.flat_map(|pause| [pause, look]).collect();
             let mut learner = Learner::default();
             let count = expected.iter().sum();
             assert_eq!(runs(&mut learner, count, 100, get), expected, "{get}");

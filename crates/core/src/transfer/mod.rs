@@ -24,6 +24,7 @@
 //! its token. An end in several pieces is packed to, or unpacked from, memory that the operation owns.
 
 mod at_once;
+mod bursts;
 pub mod choose;
 mod learn;
 mod receive;
@@ -51,6 +52,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use at_once::AtOnce;
+use bursts::{BurstId, Bursts};
 use choose::{Shape, Way};
 use learn::Learner;
 use receive::Fetch;
@@ -82,11 +84,22 @@ struct Transfer {
     gap: Gap,
     /// How the request completes at the end.
     completion: Completion,
-    /// The way that is measured, and since when.
-    measured: Option<(Way, Instant)>,
+    /// What its end is to be reported to.
+    measured: Measured,
     /// Its name in a trial of its sender's.
     trial: Option<RequestId>,
     work: Work,
+}
+
+/// Of what a message received is a part that is measured.
+#[derive(Clone, Copy)]
+enum Measured {
+    /// Of nothing.
+    Not,
+    /// It alone: the way, and since when.
+    Alone(Way, Instant),
+    /// Of a burst.
+    Burst(BurstId),
 }
 
 enum Work {
@@ -150,7 +163,7 @@ enum Left {
     /// Its registration ends.
     Registration(Rail, RemoteKey),
     /// It was measured.
-    Measured { link: LinkIndex, bytes: u64, way: Way, since: Instant },
+    Measured { link: LinkIndex, bytes: u64, of: Measured },
     /// It was of a trial.
     Trial { link: LinkIndex, name: RequestId },
 }
@@ -168,6 +181,8 @@ pub(crate) struct Transfers {
     left: Vec<Left>,
     /// Measurements, by link.
     learners: Vec<Option<Box<Learner>>>,
+    /// The same of messages that come several at a time.
+    bursts: Vec<Option<Box<Bursts>>>,
     /// What is learnt of eager messages, by link.
     at_once: Vec<Option<Box<AtOnce>>>,
     /// How many transfers are of messages sent.
@@ -189,6 +204,7 @@ impl Transfers {
             registrations: Registrations::new(registrations_count_max),
             left: Vec::new(),
             learners: Vec::new(),
+            bursts: Vec::new(),
             at_once: Vec::new(),
             sends_count: 0,
             ended: VecDeque::new(),
@@ -275,11 +291,15 @@ impl Transfers {
                         device.deregister(rail, key);
                     }
                 }
-                Left::Measured { link, bytes, way, since } => {
+                Left::Measured { link, bytes, of: Measured::Alone(way, since) } => {
                     if let Some(now) = device.time() {
                         self.learner(link).note(bytes, way, now.since(since));
                     }
                 }
+                Left::Measured { link, of: Measured::Burst(id), bytes } => {
+                    self.bursts(link).end_one(id, bytes, || device.time());
+                }
+                Left::Measured { of: Measured::Not, .. } => {}
                 Left::Trial { link, name } => {
                     if let Some(now) = device.time() {
                         self.at_once(link).note(name, now);
@@ -292,6 +312,11 @@ impl Transfers {
     /// Measurements of a link.
     fn learner(&mut self, link: LinkIndex) -> &mut Learner {
         of_link(&mut self.learners, link)
+    }
+
+    /// Messages of a peer that come several at a time.
+    fn bursts(&mut self, link: LinkIndex) -> &mut Bursts {
+        of_link(&mut self.bursts, link)
     }
 
     /// What is learnt of eager messages to a peer.
@@ -355,9 +380,9 @@ impl Transfers {
             if let Some(name) = transfer.trial {
                 self.left.push(Left::Trial { link: transfer.link, name });
             }
-            if let Some((way, since)) = transfer.measured {
-                let Transfer { link, total: bytes, .. } = transfer;
-                self.left.push(Left::Measured { link, bytes, way, since });
+            if !matches!(transfer.measured, Measured::Not) {
+                let Transfer { link, total: bytes, measured: of, .. } = transfer;
+                self.left.push(Left::Measured { link, bytes, of });
             }
         }
     }
@@ -405,6 +430,7 @@ impl Transfers {
     /// their end.
     #[cold]
     pub(crate) fn forget_link(&mut self, link: LinkIndex, is_gone: bool) {
+        self.bursts(link).forget();
         let of_link = self.transfers.iter().filter(|(_, transfer)| transfer.link == link);
         let ids: Vec<TransferId> = of_link.map(|(id, _)| id).collect();
         for id in ids {

@@ -3,7 +3,7 @@
 use super::choose::{self, Learnt, Question, Rails, Way};
 use super::spread::Spread;
 use super::state::{Event, State};
-use super::{Operation, Transfer, Transfers, What, Work, shape_of};
+use super::{Measured, Operation, Transfer, Transfers, What, Work, shape_of};
 use crate::buffer::Scratch;
 use crate::data::Data;
 use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion, Submitted, Token};
@@ -81,7 +81,7 @@ impl Transfers {
             registered: keys,
             gap,
             completion: Completion::EMPTY,
-            measured: None,
+            measured: Measured::Not,
             trial: announcement.learnt.and_then(|(_, name)| name),
             work: Work::None,
         });

@@ -87,6 +87,8 @@ pub struct Shm {
     events: VecDeque<Event>,
     policy: WaitPolicy,
     reads_between: bool,
+    /// Numbers of the functions in which a rank waits.
+    pub(super) waiting_calls: &'static [u32],
     bell: Option<bell::Bell>,
     /// The start of its clock.
     began: std::time::Instant,
@@ -179,6 +181,7 @@ impl Shm {
             events: VecDeque::new(),
             policy: WaitPolicy::new(local_size, config.cpus_count),
             reads_between: Processor::here().reads_between,
+            waiting_calls: &[],
             bell: None,
             began: std::time::Instant::now(),
         })
@@ -556,6 +559,14 @@ impl Device for Shm {
 
     fn time(&self) -> Option<Instant> {
         Some(clock_at(self.began.elapsed()))
+    }
+
+    fn is_waiting(&self, peer: ProcessId) -> bool {
+        let local = self.local_rank_of(peer);
+        local.is_some_and(|local| {
+            let call = self.peers[local as usize].control.words.call();
+            self.waiting_calls.contains(&call)
+        })
     }
 
     fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {

@@ -39,6 +39,13 @@ impl Shm {
         self.segment.publish_names(names);
     }
 
+    /// The functions in which a rank waits: see [`Device::is_waiting`].
+    ///
+    /// [`Device::is_waiting`]: ayatori_core::device::Device::is_waiting
+    pub fn set_waiting_calls(&mut self, calls: &'static [u32]) {
+        self.waiting_calls = calls;
+    }
+
     /// The inquiry that was made last; 0: none.
     pub fn inquiry(&self) -> u32 {
         self.inquiries().load(Ordering::Acquire)
@@ -258,6 +265,7 @@ impl Segment {
 mod tests {
     use super::*;
     use crate::shm::{ShmConfig, Source};
+    use ayatori_core::device::Device as _;
     use ayatori_core::ids::ProcessId;
 
     fn job() -> (Source, Vec<Shm>, Observer) {
@@ -287,6 +295,18 @@ mod tests {
         assert_eq!((first.process, first.world_count, first.stage), (Some(4), Some(9), Stage::Present));
         assert_eq!((second.call.as_deref(), second.process, second.stage), (None, Some(7), Stage::Left));
         assert_eq!(first.pid, std::process::id() as i32);
+    }
+
+    #[test]
+    fn a_peer_waits_in_functions_that_wait() {
+        let (_source, mut ranks, _observer) = job();
+        ranks[1].set_waiting_calls(&[2, 5]);
+        let seen = [0, 1, 2, 5].map(|call| {
+            ranks[0].call_words().enter(call);
+            ranks[1].is_waiting(ProcessId(4))
+        });
+        assert_eq!(seen, [false, false, true, true]);
+        assert!(!ranks[1].is_waiting(ProcessId(7)) && !ranks[1].is_waiting(ProcessId(5)), "no peer");
     }
 
     #[test]

@@ -191,6 +191,10 @@ impl Device for Net {
         on_device_ref!(self, |device| device.time())
     }
 
+    fn is_waiting(&self, peer: ProcessId) -> bool {
+        on_device_ref!(self, |device| device.is_waiting(peer))
+    }
+
     fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
         on_device!(self, |device| device.register(rail, buffer))
     }

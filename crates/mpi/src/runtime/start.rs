@@ -115,7 +115,7 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
     crate::fault::set_first_process(job.world.first);
     let (world, only) = (Group::consecutive(job.world.first, job.count), Group::single(job.id));
     let rank = job.id.0 - job.world.first.0;
-    calls::begin(process.engine().device.shm(), job.count);
+    calls::begin(process.engine().device.shm_mut(), job.count);
     process
         .comms
         .insert_predefined(MPI_COMM_WORLD, Comm::new(CommId::WORLD, world, rank, "MPI_COMM_WORLD", handler));

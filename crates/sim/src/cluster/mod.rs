@@ -37,6 +37,7 @@ mod fabric;
 mod mpi;
 mod nic;
 mod pipeline;
+mod rank_state;
 mod room;
 mod shared;
 mod sockets;

@@ -344,17 +344,29 @@ impl Mpi {
     }
 
     fn take_direct(&self) -> Poll<Completion> {
-        let direct = &mut self.world.borrow_mut().direct[self.rank as usize];
-        let DirectReceive::Over(completion) = *direct else { return Poll::Pending };
-        *direct = DirectReceive::None;
-        Poll::Ready(completion)
+        self.look(|world, rank| {
+            let direct = &mut world.direct[rank];
+            let DirectReceive::Over(completion) = *direct else { return Poll::Pending };
+            *direct = DirectReceive::None;
+            Poll::Ready(completion)
+        })
     }
 
     fn take(&self, id: RequestId) -> Poll<Result<Completion, Error>> {
-        match self.world.borrow_mut().processes[self.rank as usize].take(id) {
+        self.look(|world, rank| match world.processes[rank].take(id) {
             Ok(None) => Poll::Pending,
             Ok(Some(completion)) => Poll::Ready(Ok(completion)),
             Err(error) => Poll::Ready(Err(error)),
-        }
+        })
+    }
+
+    /// A call looks for what it waits for.
+    fn look<R>(&self, look: impl FnOnce(&mut World, usize) -> Poll<R>) -> Poll<R> {
+        self.with_world(|world| {
+            let rank = self.rank as usize;
+            let seen = look(world, rank);
+            world.fabric.states[rank].is_waiting = seen.is_pending();
+            seen
+        })
     }
 }

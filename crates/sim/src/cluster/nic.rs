@@ -110,6 +110,11 @@ impl Device for Nic<'_> {
         RailSet(nics.map(|rail| 1 << rail).sum())
     }
 
+    fn is_waiting(&self, peer: ProcessId) -> bool {
+        self.fabric.host_of(peer.0) == self.fabric.host_of(self.me)
+            && self.fabric.states[peer.0 as usize].is_waiting
+    }
+
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
         if self.fabric.refuses_packet(self.me, to.0, rail.0, header)
             || !self.fabric.connect(self.me, to.0, rail.0)

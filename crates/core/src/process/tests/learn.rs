@@ -88,6 +88,82 @@ fn senders_that_go_on_are_read_whatever_was_learnt() {
     assert_eq!(net.shared.borrow().gets_count - before, 10);
 }
 
+/// So many windows of eight messages, whose sender waits or computes; how many messages were got.
+fn exchange_windows(net: &mut Net, count: u32, bytes: usize, are_waiting: bool) -> u32 {
+    net.shared.borrow_mut().are_waiting = are_waiting;
+    let before = net.shared.borrow().gets_count;
+    for n in 0..count {
+        let mut ids = [const { Vec::new() }; 2];
+        let mut received = Vec::new();
+        for m in 0..8 {
+            let source = memory(vec![(n + m) as u8; bytes]).0;
+            let (target, bytes) = memory(vec![!(n + m) as u8; bytes]);
+            let (process, port) = &mut net.nodes[1];
+            ids[1].push(process.irecv(port, CommId::WORLD, target, ANY.0, ANY.1).unwrap());
+            let (process, port) = &mut net.nodes[0];
+            ids[0].push(process.isend(port, CommId::WORLD, source, 1, 0, SendMode::Standard).unwrap());
+            received.push(bytes);
+        }
+        for (at, ids) in ids.into_iter().enumerate() {
+            for posted in ids {
+                let Posted::Pending(id) = posted else { panic!("a long message is not over at once") };
+                while !net.nodes[at].0.is_complete(id) {
+                    (0..2).for_each(|node| _ = net.progress(node, u32::MAX));
+                }
+                net.nodes[at].0.take(id).unwrap();
+            }
+        }
+        for (m, received) in (0..).zip(received) {
+            assert_eq!(received, vec![(n + m) as u8; bytes], "message {m} of window {n}");
+        }
+    }
+    net.shared.borrow().gets_count - before
+}
+
+#[test]
+fn windows_of_a_sender_that_waits_go_the_quicker_way() {
+    for (crossover_bytes, is_by_get) in [(1_000, true), (1 << 30, false)] {
+        let mut net = two();
+        set_crossover(&mut net, crossover_bytes);
+        exchange_windows(&mut net, 100, 20_000, true);
+        let got = exchange_windows(&mut net, 64, 20_000, true);
+        let is_right = if is_by_get { got >= 448 } else { got <= 64 };
+        assert!(is_right, "crossover at {crossover_bytes} B: {got} of 512 by get");
+    }
+}
+
+#[test]
+fn windows_of_a_sender_that_computes_are_got() {
+    let mut net = two();
+    set_crossover(&mut net, 1 << 30);
+    exchange_windows(&mut net, 100, 20_000, true);
+    // Packets are quicker, but for the time that the sender goes on computing.
+    assert_eq!(exchange_windows(&mut net, 10, 20_000, false), 80);
+}
+
+#[test]
+fn a_receiver_that_sends_asks_for_packets_of_short_windows_only() {
+    for (bytes, is_asking) in [(20_000, true), (100_000, false)] {
+        let mut net = two();
+        set_crossover(&mut net, 1 << 30);
+        // A message of its own is under way all the time.
+        let (process, port) = &mut net.nodes[1];
+        let own = memory(vec![0; 100_000]).0;
+        let _own = process.isend(port, CommId::WORLD, own, 0, 9, SendMode::Standard).unwrap();
+        exchange_windows(&mut net, 100, bytes, true);
+        let got = exchange_windows(&mut net, 10, bytes, true);
+        assert_eq!(got < 80, is_asking, "{bytes} B: {got} of 80 by get");
+    }
+}
+
+#[test]
+fn a_window_is_got_over_rails_that_are_not_for_packets() {
+    let rail = RailCapabilities { get: true, ..RailCapabilities::default() };
+    let mut net = Net::new(2, 1, rail);
+    set_crossover(&mut net, 1 << 30);
+    assert_eq!(exchange_windows(&mut net, 10, 20_000, true), 80);
+}
+
 /// Two processes over a rail whose messages of 8,001 to 20,000 bytes go eagerly or are got by measurement,
 /// those of up to 16,000 eagerly else.
 fn two_that_learn_eager() -> Net {

@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) refuse_one_in: u64,
     /// What [`Device::heard`] says.
     pub(crate) owes: Option<Duration>,
+    /// What [`Device::is_waiting`] says.
+    pub(crate) are_waiting: bool,
     /// 1 in so many packets is reported by its front first; 0: none.
     pub(crate) front_one_in: u64,
     /// If given: so many gets and puts are taken and wait for `finish_transfers`, the others are refused.
@@ -182,6 +184,10 @@ impl Device for Port {
         Fetched::Whole
     }
 
+    fn is_waiting(&self, _: ProcessId) -> bool {
+        self.shared.borrow().are_waiting
+    }
+
     fn time(&self) -> Option<Instant> {
         self.shared.borrow().clock.as_ref().map(|clock| clock.now)
     }
@@ -315,6 +321,7 @@ impl Net {
             random: Random::new(seed),
             full_one_in: 0,
             owes: None,
+            are_waiting: false,
             refuse_one_in: 0,
             front_one_in: 0,
             transfers_taken_max: None,

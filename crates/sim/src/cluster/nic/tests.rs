@@ -236,6 +236,35 @@ fn exchange_ns(config: &Config, bytes: u64) -> f64 {
 }
 
 #[test]
+fn windows_go_by_packets_where_the_kernel_is_slower() {
+    const WINDOW: u64 = 16;
+    const BYTES: u64 = 64 << 10;
+    const TURNS: u64 = 100;
+    // 65 us a message by the kernel, 7 by packets.
+    let times = GetTimes { call_ps: 1_000_000, library_ps: 0 };
+    let bytes_per_s = 1_000_000_000;
+    let kernel_copy = KernelCopy { alone: times, at_once: times, bytes_per_s, hot_bytes_per_s: None };
+    let config = shared_memory(Some(kernel_copy), 1_000_000_000_000);
+    let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
+    let workload = |mpi: crate::cluster::Mpi| async move {
+        for _ in 0..TURNS {
+            let mut requests = Vec::new();
+            for _ in 0..WINDOW {
+                requests.push(match mpi.rank() {
+                    0 => mpi.isend(1, 1, BYTES)?,
+                    _ => mpi.irecv(0, 1, BYTES)?,
+                });
+            }
+            mpi.wait_all(requests).await?;
+        }
+        Ok(())
+    };
+    let window_ns = cluster.run(workload).unwrap().elapsed_ps as f64 / TURNS as f64 / 1e3;
+    let by_kernel_ns = (WINDOW * BYTES) as f64;
+    assert!(window_ns < by_kernel_ns / 3.0, "{window_ns} ns, {by_kernel_ns} by the kernel");
+}
+
+#[test]
 fn gets_at_once_take_times_of_their_own() {
     let times_ns = |at_once| {
         let alone = GetTimes { call_ps: 100_000, library_ps: 0 };

@@ -1,0 +1,174 @@
+//! Which way is quicker for messages that come several at a time, learnt while running.
+//!
+//! A sender with several messages under way waits for all of them, and so has time to send packets. What one
+//! of them takes says little: it waits for those before it, and while the kernel copies one the sender writes
+//! the next. So a *burst* is measured, from the match of a message with none of the peer's under way to the
+//! end of the last one that was matched meanwhile. All messages of a burst go the same way; its time for a
+//! message is what [`Learner`] compares.
+
+use super::choose::Way;
+use super::learn::{Learner, Learnt};
+use crate::time::{Duration, Instant};
+
+/// Messages of a burst, at most: where there is always another one, too, ways are compared.
+const MESSAGES_MAX: u32 = 64;
+
+/// Names a burst among those of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct BurstId(u32);
+
+/// Messages of one peer.
+pub(super) struct Bursts {
+    learner: Learner,
+    current: Option<Burst>,
+    number: u32,
+}
+
+/// One that is under way.
+struct Burst {
+    id: BurstId,
+    way: Way,
+    since: Instant,
+    /// Length of its first message.
+    length_bytes: u64,
+    /// Of all that have ended.
+    ended_bytes: u64,
+    messages_count: u32,
+    under_way_count: u32,
+}
+
+impl Default for Bursts {
+    fn default() -> Self {
+        // It takes none of the sender's time, and no memory of a ring that was not used before.
+        Self { learner: Learner::beginning_with(Way::Get), current: None, number: 0 }
+    }
+}
+
+impl Bursts {
+    /// A message is matched: its way, [`Way::Get`] or [`Way::Stream`], and its burst. `None`: the burst under
+    /// way has as many as it may, and the message goes by what is held, unmeasured.
+    pub(super) fn join(&mut self, length_bytes: u64, now: Instant) -> (Option<Learnt>, Option<BurstId>) {
+        if let Some(burst) = &mut self.current {
+            let learnt = Some(Learnt::Held(burst.way));
+            if burst.messages_count == MESSAGES_MAX {
+                return (learnt, None);
+            }
+            burst.messages_count += 1;
+            burst.under_way_count += 1;
+            return (learnt, Some(burst.id));
+        }
+        let learnt = self.learner.pick(length_bytes);
+        self.number = self.number.wrapping_add(1);
+        let id = BurstId(self.number);
+        self.current = Some(Burst {
+            id,
+            way: learnt.way(),
+            since: now,
+            length_bytes,
+            ended_bytes: 0,
+            messages_count: 1,
+            under_way_count: 1,
+        });
+        (Some(learnt), Some(id))
+    }
+
+    /// A message of a burst has ended. `time` is asked if it was the last.
+    pub(super) fn end_one(&mut self, id: BurstId, bytes: u64, time: impl FnOnce() -> Option<Instant>) {
+        let Some(burst) = self.current.as_mut().filter(|burst| burst.id == id) else { return };
+        burst.ended_bytes += bytes;
+        burst.under_way_count -= 1;
+        if burst.under_way_count > 0 {
+            return;
+        }
+        let Burst { way, since, length_bytes, ended_bytes, .. } = *burst;
+        self.current = None;
+        if let Some(now) = time() {
+            let took_ps = u128::from(now.since(since).as_ps()) * u128::from(length_bytes);
+            let one_ps = took_ps / u128::from(ended_bytes.max(1));
+            self.learner.note(length_bytes, way, Duration(u64::try_from(one_ps).unwrap_or(u64::MAX)));
+        }
+    }
+
+    /// The peer is lost, and its messages do not end.
+    pub(super) fn forget(&mut self) {
+        self.current = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const BYTES: u64 = 1 << 16;
+
+    /// A burst of so many messages that takes so long in all; its way.
+    fn run(bursts: &mut Bursts, count: u32, took: impl Fn(Way) -> Duration) -> Way {
+        let begin = Instant(1);
+        let joined: Vec<_> = (0..count).map(|_| bursts.join(BYTES, begin)).collect();
+        let way = joined[0].0.expect("a clock").way();
+        assert!(joined.iter().all(|(learnt, _)| learnt.is_some_and(|learnt| learnt.way() == way)));
+        let ids: Vec<_> = joined.iter().filter_map(|(_, id)| *id).collect();
+        for (ended, &id) in ids.iter().enumerate() {
+            bursts.end_one(id, BYTES, || {
+                assert_eq!(ended + 1, ids.len(), "only the last one's end is timed");
+                Some(begin + took(way))
+            });
+        }
+        way
+    }
+
+    #[test]
+    fn the_way_that_takes_a_burst_less_time_is_held() {
+        for (stream_us, get_us, expected) in [(100, 60, Way::Get), (60, 100, Way::Stream)] {
+            let mut bursts = Bursts::default();
+            let took = |way| Duration::from_us(if way == Way::Get { get_us } else { stream_us });
+            (0..100).for_each(|_| _ = run(&mut bursts, 16, took));
+            let held = (0..100).filter(|_| run(&mut bursts, 16, took) == expected).count();
+            assert!(held >= 90, "{held} of 100 by {expected:?}");
+        }
+    }
+
+    #[test]
+    fn bursts_of_different_length_compare_by_message() {
+        // Gets take less time a message, and come in longer bursts.
+        let mut bursts = Bursts::default();
+        let mut got_count = 0;
+        let mut count = 4;
+        for _ in 0..200 {
+            let took = |way| Duration::from_us(u64::from(count) * if way == Way::Get { 6 } else { 10 });
+            let way = run(&mut bursts, count, took);
+            count = if way == Way::Get { 40 } else { 4 };
+            got_count += u32::from(way == Way::Get);
+        }
+        assert!(got_count >= 150, "{got_count} of 200");
+    }
+
+    #[test]
+    fn a_burst_ends_though_there_is_always_another_message() {
+        let mut bursts = Bursts::default();
+        let joined: Vec<_> = (0..MESSAGES_MAX + 2).map(|_| bursts.join(BYTES, Instant(1)).1).collect();
+        assert!(joined[..MESSAGES_MAX as usize].iter().all(|id| *id == joined[0]));
+        assert_eq!(joined[MESSAGES_MAX as usize..], [None; 2]);
+        for id in joined.iter().flatten() {
+            bursts.end_one(*id, BYTES, || Some(Instant(2)));
+        }
+        let next = bursts.join(BYTES, Instant(3)).1;
+        assert!(next.is_some() && next != joined[0]);
+    }
+
+    #[test]
+    fn a_lost_peers_burst_is_over_and_ends_of_it_count_for_nothing() {
+        let mut bursts = Bursts::default();
+        let old = bursts.join(BYTES, Instant(1)).1.unwrap();
+        bursts.forget();
+        let new = bursts.join(BYTES, Instant(2)).1.unwrap();
+        bursts.end_one(old, BYTES, || panic!("not the last of the burst under way"));
+        let mut is_timed = false;
+        bursts.end_one(new, BYTES, || {
+            is_timed = true;
+            None
+        });
+        assert!(is_timed);
+    }
+}
