@@ -237,6 +237,12 @@ impl Process {
         self.collectives.puts_off_user_functions = are_put_off;
     }
 
+    /// Whether steps were left in the last round of progress because they call a function of the user's.
+    /// Others may wait for them whatever the user's threads wait for.
+    pub fn has_put_off(&self) -> bool {
+        self.collectives.has_put_off
+    }
+
     /// The context of the next communicator that this process names as its rank 0: for state that must be in
     /// place before the others learn of it.
     pub fn next_context(&self) -> ContextId {

@@ -75,6 +75,7 @@ impl Process {
                 _ => {}
             }
         }
+        self.collectives.has_put_off = !put_off.is_empty();
         if !put_off.is_empty() {
             self.messages.woken.extend(put_off);
         }
