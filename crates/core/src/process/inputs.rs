@@ -173,7 +173,8 @@ impl Process {
 
     /// A peer's process has ended in order, as spawned worlds do before those that spawned them. It has
     /// received what was sent to it, as far as it wanted it; other operations that need it end with
-    /// [`Error::Unreachable`]. Receives from any source go on, and no event is reported: nothing is lost.
+    /// [`Error::Unreachable`], and its locks of windows are free. Receives from any source go on, and no
+    /// event is reported: nothing is lost.
     #[cold]
     pub fn handle_peer_left<D: Device>(&mut self, device: &mut D, peer: ProcessId) {
         let index = self.messages.links.to(device, peer);
@@ -186,6 +187,7 @@ impl Process {
         if self.messages.links.fail(index, error) {
             // No collective operation as a whole: the peer may have ended its part while others have not.
             self.messages.leave_link(index, error);
+            self.windows().fail(peer, error);
         }
     }
 
