@@ -101,6 +101,8 @@ pub(super) struct Slot {
     /// All of each candidate. Not read once a connection has stood.
     refused: Vec<u32>,
     was_up: bool,
+    /// Since the last pause an attempt has reached a host that answers.
+    is_answered: bool,
 }
 
 /// A peer with traffic to or from it.
@@ -112,7 +114,8 @@ pub(super) struct Peer {
     uses_max: usize,
     /// It has left, or is gone: no more dials.
     pub(super) is_over: bool,
-    /// Nothing waits to be sent. A failure to reach it is not reported, for it may be stopped and call later.
+    /// Nothing waits to be sent. A rail by which its host answers is not reported down, though the process
+    /// does not: it may be stopped, and call later.
     pub(super) is_only_awaited: bool,
 }
 
@@ -124,7 +127,10 @@ pub enum Failure {
     /// The connection ended before who is there had answered: the process, which has no room for callers now,
     /// or another program that has got its port. Says nothing.
     Ended,
-    /// Anything else.
+    /// The connection came about, and nobody answered in time: the process is stopped, or another program has
+    /// got its port.
+    Unanswered,
+    /// Anything else: no way to the host is known.
     Other,
     /// The peer knows better: it has, or makes, this connection itself; its epoch.
     Duplicate(u32),
@@ -180,6 +186,7 @@ impl Peer {
             failures_count: 0,
             refusals_count: 0,
             was_up: false,
+            is_answered: false,
         };
         Self {
             id,
@@ -270,7 +277,8 @@ impl Peer {
                 this.refusals_count += 1;
                 this.refused[this.next] += 1;
             }
-            Failure::Ended => {}
+            Failure::Ended => this.is_answered = true,
+            Failure::Unanswered => (this.is_answered, this.refusals_count) = (true, 0),
             Failure::Other => this.refusals_count = 0,
         }
         if this.was_up && this.refusals_count >= REFUSALS_MAX && !is_any_up || self.is_refused_everywhere() {
@@ -290,18 +298,21 @@ impl Peer {
             this.skip();
         }
         this.back_off(now);
-        if self.is_only_awaited || core::mem::replace(&mut this.is_reported_down, true) {
+        let may_call = core::mem::take(&mut this.is_answered) && self.is_only_awaited;
+        if may_call || core::mem::replace(&mut this.is_reported_down, true) {
             Consequence::Nothing
         } else {
             Consequence::Down(this.rail)
         }
     }
 
-    /// Rails that were wanted long enough ago and are not up: to be reported, once each.
+    /// Rails that were wanted long enough ago and are not up: to be reported, once each. Of a peer that is
+    /// only awaited those by which it cannot be tried: the others' attempts end.
     pub(super) fn overdue(&mut self, now: Instant) -> impl Iterator<Item = Rail> + '_ {
-        let is_over = self.is_over || self.is_only_awaited;
+        let (is_over, is_wanted) = (self.is_over, !self.is_only_awaited);
         self.slots.iter_mut().filter_map(move |slot| {
-            let is_overdue = !is_over && !slot.is_reported_down && slot.is_late(now);
+            let may_be_due = !is_over && (is_wanted || slot.state == State::Idle);
+            let is_overdue = may_be_due && !slot.is_reported_down && slot.is_late(now);
             slot.is_reported_down |= is_overdue;
             is_overdue.then_some(slot.rail)
         })
@@ -317,8 +328,11 @@ impl Peer {
                 State::Waiting(at) => Some(at),
                 _ => None,
             };
-            let is_pending =
-                !slot.is_reported_down && !self.is_only_awaited && !matches!(slot.state, State::Up(_));
+            let is_pending = match slot.state {
+                State::Up(_) => false,
+                State::Idle => !slot.is_reported_down,
+                State::Waiting(_) | State::Dialling(_) => !slot.is_reported_down && !self.is_only_awaited,
+            };
             [attempt, is_pending.then(|| slot.since + PATIENCE)]
         });
         times.flatten().min()
@@ -338,6 +352,7 @@ impl Peer {
         this.epoch = epoch;
         this.was_up = true;
         (this.tried_count, this.failures_count, this.refusals_count) = (0, 0, 0);
+        this.is_answered = false;
         this.rail
     }
 

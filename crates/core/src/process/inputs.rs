@@ -149,6 +149,25 @@ impl Process {
                 let error = Error::Unreachable(self.messages.links.get(index).peer());
                 self.fail_link(index, error);
             }
+            LinkEvent::NeverReached(index) => self.on_never_reached(index),
+        }
+    }
+
+    /// No rail to a peer has come up. Where only receives from any source wait for it, others may serve them:
+    /// it is given up when all are out of reach.
+    #[cold]
+    fn on_never_reached(&mut self, index: LinkIndex) {
+        let peer = self.messages.links.get(index).peer();
+        if !self.is_awaited_among_others(peer) {
+            return self.fail_link(index, Error::Unreachable(peer));
+        }
+        self.messages.links.bear_with(index);
+        self.sources_count += 1;
+        for lost in self.sources_out_of_reach(peer) {
+            let index = self.messages.links.index_of(lost).expect("it was never reached by a link");
+            if self.messages.links.get(index).failed().is_none() {
+                self.fail_link(index, Error::Unreachable(lost));
+            }
         }
     }
 

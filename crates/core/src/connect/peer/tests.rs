@@ -114,17 +114,42 @@ fn a_peer_never_met_of_which_one_address_is_silent_is_not_gone() {
 }
 
 #[test]
-fn a_silent_peer_that_is_only_awaited_is_no_news() {
+fn an_awaited_peer_whose_host_answers_is_no_news() {
     let (mut peer, now) = peer(HIGH, 1);
     peer.is_only_awaited = true;
-    for _ in 0..20 {
-        assert_eq!(peer.on_failure(0, Failure::Other, now), Consequence::Nothing);
+    for failure in [Failure::Unanswered, Failure::Ended].repeat(10) {
+        assert_eq!(peer.on_failure(0, failure, now), Consequence::Nothing);
     }
     let later = now + Duration::from_s(1);
     assert_eq!(peer.overdue(later).count(), 0);
     peer.hasten(later);
     assert_eq!(peer.next_time(), Some(later));
     assert!(peer.overdue(later + PATIENCE).eq([Rail(1)]), "a message waits");
+}
+
+#[test]
+fn an_awaited_peer_without_a_way_to_its_host_is_reported_once() {
+    let (mut peer, now) = one_rail(vec![4, 5]);
+    peer.is_only_awaited = true;
+    assert_eq!(peer.overdue(now + PATIENCE).count(), 0, "its attempts end");
+    // One of its addresses answers, and another time none.
+    for failure in [Failure::Unanswered, Failure::Other] {
+        assert_eq!(peer.on_failure(0, failure, now), Consequence::Nothing);
+    }
+    assert_eq!(peer.on_failure(0, Failure::Other, now), Consequence::Nothing, "one is left");
+    assert_eq!(peer.on_failure(0, Failure::Other, now), Consequence::Down(Rail(1)));
+    for _ in 0..4 {
+        assert_eq!(peer.on_failure(0, Failure::Other, now), Consequence::Nothing);
+    }
+}
+
+#[test]
+fn a_rail_without_a_way_to_an_awaited_peer_is_reported() {
+    let (mut peer, now) = one_rail(vec![]);
+    peer.is_only_awaited = true;
+    assert_eq!(peer.next_time(), Some(now + PATIENCE));
+    assert!(peer.overdue(now + PATIENCE).eq([Rail(1)]));
+    assert_eq!((peer.next_time(), peer.overdue(now + PATIENCE).count()), (None, 0));
 }
 
 #[test]
@@ -310,7 +335,7 @@ fn a_message_makes_an_awaited_peer_wanted_from_then_on() {
     // One rail is dialled, the other one pauses.
     peer.slots[0].state = State::Dialling(1);
     for _ in 0..20 {
-        peer.on_failure(1, Failure::Other, now);
+        peer.on_failure(1, Failure::Unanswered, now);
     }
     let later = now + Duration::from_s(3);
     peer.hasten(later);
