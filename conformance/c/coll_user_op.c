@@ -151,6 +151,27 @@ static void long_elements(int count)
     free(got);
 }
 
+/* Rank 1 goes on when the reduction has ended, for which rank 0 calls the function while it waits for, or looks for,
+ * what rank 1 sends then. */
+static void beside_a_receive(int looks)
+{
+    MPI_Op op;
+    MPI_Request reduction, receive = MPI_REQUEST_NULL;
+    int mine = 2 * check_rank + 10, got = 0, number = 0, over = 0;
+    OK(MPI_Op_create(smallest_even, 1, &op));
+    if (check_rank == 0 && check_size > 1) OK(MPI_Irecv(&number, 1, MPI_INT, 1, 7, MPI_COMM_WORLD, &receive));
+    OK(MPI_Iallreduce(&mine, &got, 1, MPI_INT, op, MPI_COMM_WORLD, &reduction));
+    if (check_rank == 1) {
+        OK(MPI_Wait(&reduction, MPI_STATUS_IGNORE));
+        OK(MPI_Send(&got, 1, MPI_INT, 0, 7, MPI_COMM_WORLD));
+    }
+    while (looks && !over) OK(MPI_Test(&receive, &over, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&reduction, MPI_STATUS_IGNORE));
+    CHECK(got == 10 && (check_rank > 0 || check_size < 2 || number == 10), "it is %d, and %d came", got, number);
+    OK(MPI_Op_free(&op));
+}
+
 int main(int argc, char **argv)
 {
     static const int counts[] = {0, 1, 7, 100, 2049, 20000};
@@ -160,6 +181,8 @@ int main(int argc, char **argv)
     commutative();
     long_elements(1);
     long_elements(40);
+    beside_a_receive(0);
+    beside_a_receive(1);
     CHECK(!calls_with_wrong_type, "the function got another type %d times", calls_with_wrong_type);
     return check_end();
 }

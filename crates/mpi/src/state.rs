@@ -115,12 +115,16 @@ impl Process {
         self.requests.machine(&mut self.engine)
     }
 
-    /// One round of progress; where the machine is with its thread, a look at what came of its rounds.
+    /// One round of progress; where the machine is with its thread, a look at what came of its rounds, after
+    /// the calls of the user's functions that its operations wait for.
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
         match self.engine.own() {
             Some(machine) => machine.progress(),
-            None => self.take_responses(),
+            None => {
+                let worked = self.engine.call_user_functions();
+                self.take_responses() || worked
+            }
         }
     }
 

@@ -115,6 +115,12 @@ pub(super) fn apart(session: &mut Session<'_>) -> Result<()> {
     let count = returned.stdout.lines().filter(|line| *line == "finalized").count();
     let is_good = returned.success() && count == 2;
     session.verdict(is_good, "the same with errors returned", || returned.reason());
+    let received = process::capture(network.job(&session.prefix, 2, &[], &program).arg("receive"), LIMIT)?;
+    let count = received.stdout.lines().filter(|line| line.starts_with("received: class ")).count();
+    let is_good = received.success() && count == 2;
+    session.verdict(is_good, "receives, from one and from any, that nobody can serve", || {
+        format!("{}\n{}", received.stdout, received.reason())
+    });
     Ok(())
 }
 

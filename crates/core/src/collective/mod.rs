@@ -40,6 +40,8 @@ pub(crate) struct Own {
     pub(crate) pool: Pool,
     /// Steps that call a function of the user's are left for later.
     pub(crate) puts_off_user_functions: bool,
+    /// Some of them wait for that, as far as has been looked.
+    pub(crate) has_put_off: bool,
 }
 
 /// The collective operations of a process, the making of communicators among them.

@@ -175,8 +175,9 @@ impl Connections {
         self.peers.entry(id).or_insert_with(|| Peer::new(id, plan, uses_max, now, delay));
     }
 
-    /// A receive waits for this peer. Only that it is gone is news, not that it cannot be reached: it may
-    /// call later. [`hasten`](Self::hasten) ends that.
+    /// A receive waits for this peer. That its process does not answer is no news: it may be stopped, and
+    /// call later. That it is gone, and that no way leads to its host, is.
+    /// [`hasten`](Self::hasten) ends that.
     pub fn await_peer(&mut self, id: ProcessId, plan: Vec<RailPlan>, uses_max: usize, now: Instant) {
         self.peers.entry(id).or_insert_with(|| {
             let mut peer = Peer::new(id, plan, uses_max, now, AWAITED_DELAY);
@@ -298,11 +299,11 @@ impl Connections {
 
     /// Everything that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let late: Vec<DialId> =
-            self.dials.iter().filter(|(_, d)| d.deadline <= now).map(|(id, _)| *id).collect();
-        for dial in late {
+        let late = self.dials.iter().filter(|(_, dial)| dial.deadline <= now);
+        let late: Vec<(DialId, bool)> = late.map(|(id, dial)| (*id, dial.has_spoken)).collect();
+        for (dial, has_spoken) in late {
             self.outputs.push_back(Output::CloseDial(dial));
-            self.on_failed(dial, Failure::Other, now);
+            self.on_failed(dial, if has_spoken { Failure::Unanswered } else { Failure::Other }, now);
         }
         let outputs = &mut self.outputs;
         self.pending.retain(|pending, deadline| {

@@ -202,6 +202,9 @@ impl Links {
     /// A device says that a rail broke, or works.
     #[cold]
     pub(crate) fn handle_rail<D: Device>(&mut self, device: &D, rail: Rail, peer: ProcessId, is_up: bool) {
+        if !self.want_time() {
+            self.note_unknown_time();
+        }
         let (index, now) = (self.to(device, peer), self.clock.now());
         let link = self.get_mut(index);
         let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) else { return };

@@ -106,6 +106,8 @@ pub(crate) enum LinkEvent {
     Room(LinkIndex, TransferId),
     /// The peer cannot be reached, or does not talk to us any more.
     Unreachable(LinkIndex),
+    /// The peer could never be reached, and nothing waits to be sent to it.
+    NeverReached(LinkIndex),
 }
 
 pub(crate) struct Link {

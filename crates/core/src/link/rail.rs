@@ -146,6 +146,11 @@ impl RailState {
         self.next_number
     }
 
+    /// Whether nothing was ever sent or received by it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.next_number == 1 && self.heard_at.is_none() && self.operation_count == 0
+    }
+
     /// The rail's state for the policy.
     pub(super) fn view(&self, piece_bytes: u64) -> View {
         let rate = self.rate.bytes_per_s();

@@ -41,8 +41,13 @@ pub(super) struct Trunk {
     pub(super) backlog_bytes: u64,
     /// Fate of units, to be reported to their transfers.
     pub(super) settled: Vec<LinkEvent>,
-    /// Since when no rail works.
+    /// Since when no rail works; where no rail ever has and nobody has been given up for it, since the last
+    /// report of that.
     none_up_since: Option<Instant>,
+    /// The device has said that a rail works.
+    was_up: bool,
+    /// It was reported that no rail has ever worked.
+    is_never_reached: bool,
     /// Since when rails fall silent with data, and no data arrives by any.
     failing_since: Option<Instant>,
     views: Vec<View>,
@@ -75,6 +80,8 @@ impl Trunk {
             backlog_bytes: 0,
             settled: Vec::new(),
             none_up_since: None,
+            was_up: false,
+            is_never_reached: false,
             failing_since: None,
             some_full: false,
         }
@@ -365,6 +372,7 @@ impl Trunk {
 
     /// The device says that a rail works.
     pub(super) fn on_rail_up(&mut self, rail: Rail, now: Instant) {
+        (self.was_up, self.is_never_reached) = (true, false);
         if let Some(state) = self.rail_mut(rail)
             && state.health != Health::Up
         {
@@ -379,6 +387,27 @@ impl Trunk {
         } else {
             self.none_up_since.get_or_insert(now);
         }
+    }
+
+    /// Whether nothing was ever sent or received, and no rail has come up.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.was_up && self.is_quiet() && self.rails.iter().all(RailState::is_unused)
+    }
+
+    /// Whether that no rail has ever worked was reported, and it is so.
+    pub(super) fn is_never_reached(&self) -> bool {
+        self.is_never_reached && self.is_unused()
+    }
+
+    /// That no rail has ever worked is no reason to give the peer up yet: it is reported again, as late.
+    pub(super) fn bear_with(&mut self, now: Instant) {
+        (self.is_never_reached, self.none_up_since) = (true, Some(now));
+    }
+
+    /// The first time that is known since the rails were reported: what they were reported to be, they are
+    /// from now on.
+    pub(super) fn start_time(&mut self, now: Instant) {
+        self.none_up_since = self.none_up_since.map(|_| now);
     }
 
     /// Looks after time. `false`: the peer has been without a rail for too long, or without one that brings
@@ -530,7 +559,8 @@ impl Trunk {
     pub(super) fn keep_alive<D: Device>(&mut self, device: &mut D, interval: Duration, now: Instant) {
         let heard_at = self.rails.iter().filter_map(|state| state.heard_at).max();
         let is_busy = self.rails.iter().any(|state| state.health == Health::Up && state.is_waiting());
-        if is_busy || heard_at.is_some_and(|at| now < at + interval) {
+        // Whether a peer never met is there is found out by the device.
+        if is_busy || self.is_unused() || heard_at.is_some_and(|at| now < at + interval) {
             return;
         }
         for index in 0..self.rails.len() {

@@ -2,6 +2,7 @@
 
 use super::{LinkEvent, LinkIndex, Links};
 use crate::device::Device;
+use crate::ids::ProcessId;
 use crate::time::{Duration, Instant};
 use alloc::vec::Vec;
 
@@ -21,6 +22,8 @@ pub(super) struct Clock {
     /// Next time to probe the peers that a request waits for; `ZERO`: never probed yet.
     next_keepalive: Instant,
     is_check_due: bool,
+    /// The device has reported rails before any link needed the time.
+    is_unknown: bool,
     /// Rounds left in which to read what came while this process was away; 0: it is read.
     catching_up: u32,
 }
@@ -32,6 +35,7 @@ impl Clock {
             next_check: Instant::ZERO,
             next_keepalive: Instant::ZERO,
             is_check_due: false,
+            is_unknown: false,
             catching_up: 0,
         }
     }
@@ -66,11 +70,32 @@ impl Links {
         let is_any = self.want_time();
         let clock = &mut self.clock;
         clock.now = clock.now.max(now);
+        if clock.is_unknown {
+            self.start_time();
+        }
+        let clock = &mut self.clock;
         if clock.now >= clock.next_check && is_any {
             if clock.catching_up == 0 && clock.now >= clock.next_check + AWAY {
                 clock.catching_up = CATCHING_UP_ROUNDS_MAX;
             }
             clock.is_check_due = true;
+        }
+    }
+
+    /// Without links that need it, nobody has told the time, so what was reported since has an old one.
+    pub(super) fn note_unknown_time(&mut self) {
+        self.clock.is_unknown = true;
+    }
+
+    #[cold]
+    fn start_time(&mut self) {
+        self.clock.is_unknown = false;
+        let now = self.clock.now;
+        for at in 0..self.trunks.len() {
+            let index = self.trunks[at];
+            if let Some(trunk) = &mut self.get_mut(index).trunk {
+                trunk.start_time(now);
+            }
         }
     }
 
@@ -113,12 +138,37 @@ impl Links {
                 continue;
             }
             if !trunk.check(device, now) {
-                self.events.push_back(LinkEvent::Unreachable(index));
+                let is_unused = trunk.is_unused() && link.pending.is_empty();
+                let event = if is_unused { LinkEvent::NeverReached } else { LinkEvent::Unreachable };
+                self.events.push_back(event(index));
                 continue;
             }
             self.wake_waiting(index);
             self.list(index);
         }
+    }
+
+    /// A peer that was never reached is not given up: nobody needs it. If nothing changes, the same is
+    /// reported again.
+    pub(crate) fn bear_with(&mut self, index: LinkIndex) {
+        let now = self.clock.now;
+        if let Some(trunk) = &mut self.get_mut(index).trunk {
+            trunk.bear_with(now);
+        }
+    }
+
+    /// Whether a peer was met: a packet of it has come, or a rail to it has come up, or it has one that
+    /// cannot break.
+    pub(crate) fn has_met(&self, peer: ProcessId) -> bool {
+        let link = self.index_of(peer).map(|index| self.get(index)).filter(|link| link.failed.is_none());
+        link.is_some_and(|link| link.trunk.as_ref().is_none_or(|trunk| !trunk.is_unused()))
+    }
+
+    /// Whether nothing can come from a peer as far as is known: it is given up, or was reported as never
+    /// reached.
+    pub(crate) fn is_out_of_reach(&self, peer: ProcessId) -> bool {
+        let Some(link) = self.index_of(peer).map(|index| self.get(index)) else { return false };
+        link.failed.is_some() || link.trunk.as_ref().is_some_and(|trunk| trunk.is_never_reached())
     }
 
     /// The links that acknowledge.

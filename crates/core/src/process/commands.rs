@@ -1,6 +1,6 @@
 //! Commands: what starts, ends or asks after messages and requests. Each returns at once.
 
-use super::Process;
+use super::{Probe, Process};
 use crate::bsend::{Attachment, BufferOwner};
 use crate::buffer::Buffer;
 use crate::data::Data;
@@ -287,6 +287,19 @@ impl Process {
             Some(status) => Ok(Some(status)),
             None => self.check_source(comm, peer).map(|()| None),
         }
+    }
+
+    /// The caller waits until [`iprobe`](Self::iprobe) or [`improbe`](Self::improbe) finds a message, or that
+    /// none can come: who may send it is looked after as for a receive, until
+    /// [`end_probe`](Self::end_probe). `None`: `MPI_PROC_NULL`.
+    pub fn begin_probe(&mut self, comm: CommId, source: Source) -> Result<Option<RequestId>, Error> {
+        let Some((key, peer)) = self.receive_key(comm, source, TagSelector::Any)? else { return Ok(None) };
+        Ok(Some(self.probes.insert(Probe { context: key.context(), peer })))
+    }
+
+    /// The caller of a [begun](Self::begin_probe) probe does not wait any more.
+    pub fn end_probe(&mut self, probe: RequestId) {
+        self.probes.remove(probe);
     }
 
     /// Takes the first message a receive would take out of matching, to be received by

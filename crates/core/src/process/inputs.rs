@@ -149,6 +149,25 @@ impl Process {
                 let error = Error::Unreachable(self.messages.links.get(index).peer());
                 self.fail_link(index, error);
             }
+            LinkEvent::NeverReached(index) => self.on_never_reached(index),
+        }
+    }
+
+    /// No rail to a peer has come up. Where only receives from any source wait for it, others may serve them:
+    /// it is given up when all are out of reach.
+    #[cold]
+    fn on_never_reached(&mut self, index: LinkIndex) {
+        let peer = self.messages.links.get(index).peer();
+        if !self.is_awaited_among_others(peer) {
+            return self.fail_link(index, Error::Unreachable(peer));
+        }
+        self.messages.links.bear_with(index);
+        self.sources_count += 1;
+        for lost in self.sources_out_of_reach(peer) {
+            let index = self.messages.links.index_of(lost).expect("it was never reached by a link");
+            if self.messages.links.get(index).failed().is_none() {
+                self.fail_link(index, Error::Unreachable(lost));
+            }
         }
     }
 
@@ -173,7 +192,8 @@ impl Process {
 
     /// A peer's process has ended in order, as spawned worlds do before those that spawned them. It has
     /// received what was sent to it, as far as it wanted it; other operations that need it end with
-    /// [`Error::Unreachable`]. Receives from any source go on, and no event is reported: nothing is lost.
+    /// [`Error::Unreachable`], and its locks of windows are free. Receives from any source go on, and no
+    /// event is reported: nothing is lost.
     #[cold]
     pub fn handle_peer_left<D: Device>(&mut self, device: &mut D, peer: ProcessId) {
         let index = self.messages.links.to(device, peer);
@@ -186,6 +206,7 @@ impl Process {
         if self.messages.links.fail(index, error) {
             // No collective operation as a whole: the peer may have ended its part while others have not.
             self.messages.leave_link(index, error);
+            self.windows().fail(peer, error);
         }
     }
 

@@ -18,6 +18,7 @@ pub use crate::p2p::{Config, GapRule, MessageId};
 use crate::partitioned::Parts;
 use crate::rma::Rma;
 pub use crate::rma::Windows;
+use crate::slab::Slab;
 use crate::survive::Survival;
 use crate::survivors::Survivors;
 use alloc::collections::VecDeque;
@@ -58,6 +59,16 @@ pub struct Process {
     rma: Rma,
     survival: Survival,
     events: VecDeque<ProcessEvent>,
+    /// Probes whose callers wait.
+    probes: Slab<Probe>,
+    /// Times that receives from any source have come to wait for others.
+    sources_count: u64,
+}
+
+/// A message that a caller waits for without receiving it: of this context, from a process or from any.
+struct Probe {
+    context: ContextId,
+    peer: Option<ProcessId>,
 }
 
 /// Getters.
@@ -81,6 +92,8 @@ impl Process {
             rma: Rma::new(),
             survival: Survival::default(),
             events: VecDeque::new(),
+            probes: Slab::new(),
+            sources_count: 0,
         }
     }
 
@@ -179,11 +192,12 @@ impl Process {
         self.messages.failure_count
     }
 
-    /// Counts completions and unexpected messages: unchanged means that neither testing nor probing again is
-    /// of use.
+    /// Counts completions, unexpected messages and other [`sources`](Self::sources) of the same requests:
+    /// unchanged means that neither testing nor probing again is of use.
     #[inline]
     pub fn news_count(&self) -> u64 {
-        self.messages.completion_count.wrapping_add(self.messages.arrival_count)
+        let Messages { completion_count, arrival_count, .. } = &self.messages;
+        completion_count.wrapping_add(*arrival_count).wrapping_add(self.sources_count)
     }
 
     /// How many requests exist, receives are posted, and messages wait unmatched.
@@ -235,6 +249,12 @@ impl Process {
     /// or no longer: for a thread that is not the user's.
     pub fn put_off_user_functions(&mut self, are_put_off: bool) {
         self.collectives.puts_off_user_functions = are_put_off;
+    }
+
+    /// Whether steps were left in the last round of progress because they call a function of the user's.
+    /// Others may wait for them whatever the user's threads wait for.
+    pub fn has_put_off(&self) -> bool {
+        self.collectives.has_put_off
     }
 
     /// The context of the next communicator that this process names as its rank 0: for state that must be in

@@ -1,8 +1,8 @@
 //! Outputs: what waits to be sent and moved, when to call again, what happened.
 
-use super::{Process, ProcessEvent};
+use super::{Probe, Process, ProcessEvent};
 use crate::device::Device;
-use crate::ids::ProcessId;
+use crate::ids::{ContextId, ProcessId};
 use crate::link::{LinkIndex, Links};
 use crate::p2p::{Direct, Messages};
 use crate::request::{Request, State};
@@ -10,6 +10,7 @@ use crate::rma::Rma;
 use crate::slab::Slab;
 use crate::survive::Survival;
 use crate::time::Instant;
+use alloc::vec;
 use alloc::vec::Vec;
 
 impl Process {
@@ -22,8 +23,8 @@ impl Process {
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
         if self.messages.links.is_check_due() {
-            let Self { messages: Messages { links, requests, direct, .. }, rma, survival, .. } = self;
-            let awaited = (&*requests, &*direct);
+            let Self { messages: Messages { links, requests, direct, .. }, rma, survival, probes, .. } = self;
+            let awaited = awaited(requests, direct, probes);
             links.check(device, |links| awaited_links(links, awaited, rma, survival));
             self.handle_events(device);
         }
@@ -75,6 +76,7 @@ impl Process {
                 _ => {}
             }
         }
+        self.collectives.has_put_off = !put_off.is_empty();
         if !put_off.is_empty() {
             self.messages.woken.extend(put_off);
         }
@@ -88,20 +90,81 @@ impl Process {
     /// can take more.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let is_awaited = || {
-            let is_awaited = awaited(&self.messages.requests, &self.messages.direct).next().is_some();
+            let is_awaited = self.awaited().next().is_some();
             is_awaited || self.rma.is_awaiting() || self.survival.awaited().next().is_some()
         };
         self.messages.links.deadline(self.messages.links.want_time() && is_awaited())
     }
 
-    /// The processes from which a receive waits. Before the first exchange with a process no link can detect
-    /// its absence: the device may find out while the caller sleeps. Looks at every request, and may name a
-    /// process more than once.
+    /// The processes from which a receive or a probe waits. Before the first exchange with a process no link
+    /// can detect its absence: the device may find out while the caller sleeps. Looks at every request, and
+    /// may name a process more than once. Of a receive from any source, one that may serve it, or all once
+    /// one was not reached; none where one was met.
     pub fn sources(&self) -> impl Iterator<Item = ProcessId> + '_ {
-        awaited(&self.messages.requests, &self.messages.direct).filter_map(|awaited| match awaited {
-            Awaited::Peer(peer) => Some(peer),
-            Awaited::Link(_) | Awaited::Any => None,
+        self.awaited().flat_map(|awaited| match awaited {
+            Awaited::Peer(peer) => vec![peer],
+            Awaited::Link(_) => Vec::new(),
+            Awaited::Any(context) => self.sources_in(context),
         })
+    }
+
+    fn awaited(&self) -> impl Iterator<Item = Awaited> + '_ {
+        awaited(&self.messages.requests, &self.messages.direct, &self.probes)
+    }
+
+    /// Those that are asked for on behalf of a receive from any source.
+    fn sources_in(&self, context: ContextId) -> Vec<ProcessId> {
+        let links = &self.messages.links;
+        if self.others_in(context).any(|peer| links.has_met(peer)) {
+            return Vec::new();
+        }
+        let rest = || self.others_in(context).filter(|&peer| !links.is_out_of_reach(peer));
+        // The next ranks differ from member to member: not all ask for the same one.
+        let me = self.me();
+        let one = rest().find(|&peer| peer > me).or_else(|| rest().next());
+        match self.others_in(context).any(|peer| links.is_out_of_reach(peer)) {
+            false => one.into_iter().collect(),
+            true => rest().collect(),
+        }
+    }
+
+    /// The other processes that may send messages of a communicator's context.
+    fn others_in(&self, context: ContextId) -> impl Iterator<Item = ProcessId> + '_ {
+        let comm = self.comms.iter().find(|comm| comm.context() == context);
+        let me = self.me();
+        comm.into_iter().flat_map(|comm| comm.peers().iter()).filter(move |&peer| peer != me)
+    }
+
+    /// Whether receives from any source wait for a process, and nothing waits for it alone.
+    pub(super) fn is_awaited_among_others(&self, peer: ProcessId) -> bool {
+        let index = self.messages.links.index_of(peer);
+        if self.rma.awaited().chain(self.survival.awaited()).any(|awaited| awaited == peer) {
+            return false;
+        }
+        let mut is_one_of_many = false;
+        for awaited in self.awaited() {
+            match awaited {
+                Awaited::Link(at) if Some(at) == index => return false,
+                Awaited::Peer(awaited) if awaited == peer => return false,
+                Awaited::Any(context) => is_one_of_many |= self.others_in(context).any(|other| other == peer),
+                _ => {}
+            }
+        }
+        is_one_of_many
+    }
+
+    /// All that may serve a receive from any source which this process could, where all are out of reach.
+    pub(super) fn sources_out_of_reach(&self, peer: ProcessId) -> Vec<ProcessId> {
+        let links = &self.messages.links;
+        let mut found = Vec::new();
+        for awaited in self.awaited() {
+            let Awaited::Any(context) = awaited else { continue };
+            let is_hopeless = || self.others_in(context).all(|other| links.is_out_of_reach(other));
+            if self.others_in(context).any(|other| other == peer) && is_hopeless() {
+                found.extend(self.others_in(context));
+            }
+        }
+        found
     }
 
     /// The next event that concerns no single request.
@@ -114,33 +177,39 @@ impl Process {
 enum Awaited {
     Link(LinkIndex),
     Peer(ProcessId),
-    Any,
+    Any(ContextId),
 }
 
-/// The processes that requests, and the receive whose caller waits for it, wait for.
-fn awaited<'a>(requests: &'a Slab<Request>, direct: &Direct) -> impl Iterator<Item = Awaited> + use<'a> {
-    let from = |peer: Option<ProcessId>| peer.map_or(Awaited::Any, Awaited::Peer);
+/// The processes that requests, the receive whose caller waits for it, and probes wait for.
+fn awaited<'a>(
+    requests: &'a Slab<Request>,
+    direct: &Direct,
+    probes: &'a Slab<Probe>,
+) -> impl Iterator<Item = Awaited> + use<'a> {
+    let from = |context, peer: Option<ProcessId>| peer.map_or(Awaited::Any(context), Awaited::Peer);
     let by_requests = requests.iter().filter_map(move |(_, request)| match &request.state {
         State::Complete(_) => None,
-        State::Posted { peer, .. } => Some(from(*peer)),
+        State::Posted { key, peer } => Some(from(key.context(), *peer)),
         _ => request.link.map(Awaited::Link),
     });
-    direct.wants().map(from).into_iter().chain(by_requests)
+    let by_probes = probes.iter().map(move |(_, probe)| from(probe.context, probe.peer));
+    let direct = direct.awaits().map(|(key, peer)| from(key.context(), peer));
+    direct.into_iter().chain(by_requests).chain(by_probes)
 }
 
 fn awaited_links(
     links: &Links,
-    (requests, direct): (&Slab<Request>, &Direct),
+    awaited: impl Iterator<Item = Awaited>,
     rma: &Rma,
     survival: &Survival,
 ) -> Vec<LinkIndex> {
     let peers = rma.awaited().chain(survival.awaited());
     let mut wanted: Vec<LinkIndex> = peers.filter_map(|peer| links.index_of(peer)).collect();
-    for awaited in awaited(requests, direct) {
+    for awaited in awaited {
         match awaited {
             Awaited::Link(index) => wanted.push(index),
             Awaited::Peer(peer) => wanted.extend(links.index_of(peer)),
-            Awaited::Any => return links.that_acknowledge().to_vec(),
+            Awaited::Any(_) => return links.that_acknowledge().to_vec(),
         }
     }
     wanted

@@ -383,6 +383,28 @@ fn probe_once(
     }
 }
 
+/// Waits for a message: as long as none is found, the core looks after who may send it.
+fn probe_until(
+    (source, tag, comm): (c_int, c_int, MPI_Comm),
+    take: bool,
+) -> Result<(MPI_Message, Status), Fault> {
+    let selector = message::source(source)?;
+    let waits = Waits::Probe(comm, selector, message::tag_selector(tag)?);
+    let mut begun = None;
+    wait_until(waits, |process| {
+        let found = probe_once(process, (source, tag, comm), take);
+        if !matches!(found, Ok(None)) {
+            if let Some(probe) = begun.take() {
+                process.engine().core.end_probe(probe);
+            }
+        } else if begun.is_none() {
+            let id = process.comms.get(comm, "comm")?.id();
+            begun = process.engine().core.begin_probe(id, selector)?;
+        }
+        found
+    })
+}
+
 fn probed(status: Status) -> Completion {
     Completion { status, error: None }
 }
@@ -551,8 +573,7 @@ counted! {
 api! {
     /// MPI-5.0 §3.8.1
     fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-        let waits = Waits::Probe(comm, message::source(source)?, message::tag_selector(tag)?);
-        let (_, found) = wait_until(waits, |process| probe_once(process, (source, tag, comm), false))?;
+        let (_, found) = probe_until((source, tag, comm), false)?;
         give_status(status, &probed(found));
         Ok(())
     }
@@ -570,8 +591,7 @@ api! {
 
     /// MPI-5.0 §3.8.2
     fn MPI_Mprobe(source: c_int, tag: c_int, comm: MPI_Comm, message: Out<MPI_Message>, status: Out<MPI_Status>) on comm {
-        let waits = Waits::Probe(comm, message::source(source)?, message::tag_selector(tag)?);
-        let (handle, found) = wait_until(waits, |process| probe_once(process, (source, tag, comm), true))?;
+        let (handle, found) = probe_until((source, tag, comm), true)?;
         give_status(status, &probed(found));
         message.set("message", handle)
     }

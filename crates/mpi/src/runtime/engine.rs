@@ -151,6 +151,12 @@ impl Engine {
         }
     }
 
+    /// Calls the functions of the user's that operations of the thread wait for. Whether there were any.
+    #[inline]
+    pub(crate) fn call_user_functions(&self) -> bool {
+        self.remote.as_ref().is_some_and(|remote| remote.call_user_functions())
+    }
+
     /// Does a round in the thread's place, for a call that waits. `true`: something happened.
     pub(crate) fn stand_in(&self) -> bool {
         self.remote.as_ref().is_some_and(|remote| remote.stand_in())

@@ -90,7 +90,9 @@ fn dials(connections: &mut Connections, now: Instant) -> Vec<DialId> {
 
 #[test]
 fn an_awaited_peer_is_dialled_late_or_when_a_message_waits() {
-    for is_hastened in [false, true] {
+    for (is_hastened, failure) in
+        [(false, Failure::Other), (false, Failure::Ended), (true, Failure::Other), (true, Failure::Ended)]
+    {
         let mut connections = connections(4);
         connections.await_peer(PEER, plan(1), 1, NOW);
         assert!(connections.knows(PEER));
@@ -101,10 +103,29 @@ fn an_awaited_peer_is_dialled_late_or_when_a_message_waits() {
         assert_eq!(dials(&mut connections, NOW).len(), usize::from(is_hastened));
         let now = NOW + AWAITED_DELAY;
         let dial = if is_hastened { DialId(0) } else { dials(&mut connections, now)[0] };
-        connections.on_failed(dial, Failure::Other, now);
-        // That it cannot be reached is news for a message only.
-        let news = if is_hastened { vec![Output::Down(PEER, Rail(0))] } else { vec![] };
+        connections.on_failed(dial, failure, now);
+        // That it does not answer is news for a message only.
+        let is_news = is_hastened || failure == Failure::Other;
+        let news = if is_news { vec![Output::Down(PEER, Rail(0))] } else { vec![] };
         assert_eq!(outputs(&mut connections), news);
+    }
+}
+
+#[test]
+fn an_awaited_peer_that_is_stopped_is_no_news() {
+    for has_connected in [false, true] {
+        let mut connections = connections(4);
+        connections.await_peer(PEER, plan(1), 1, NOW);
+        let mut now = NOW + AWAITED_DELAY;
+        let dial = dials(&mut connections, now)[0];
+        if has_connected {
+            connections.on_connected(dial, now);
+        }
+        now = connections.poll_timeout().expect("it has a deadline");
+        connections.handle_timeout(now);
+        let mut expected = vec![Output::CloseDial(dial)];
+        expected.extend((!has_connected).then_some(Output::Down(PEER, Rail(0))));
+        assert_eq!(outputs(&mut connections), expected, "connected: {has_connected}");
     }
 }
 

@@ -9,6 +9,7 @@ mod learn;
 mod model;
 mod moving;
 pub(crate) mod net;
+mod out_of_reach;
 mod paced;
 mod requests;
 mod survive;

@@ -98,6 +98,20 @@ fn a_receive_alone_finds_out_that_nothing_comes_any_more() {
     assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
 }
 
+#[test]
+fn a_probe_alone_finds_out_that_nothing_comes_any_more() {
+    let mut wire = acquainted(tcp());
+    let probe =
+        wire.nodes[1].0.begin_probe(CommId::WORLD, Source::Rank(0)).unwrap().expect("no null process");
+    set_all(&mut wire, Mood::Silent);
+    // As long as a receive.
+    wire.run_until(wire.now() + Duration::from_ms(2_000 / 2 + 2_000 / 2 + 2_000 + 200));
+    let process = &mut wire.nodes[1].0;
+    let end = process.iprobe(CommId::WORLD, Source::Rank(0), TagSelector::Any);
+    assert_eq!(end, Err(Error::Unreachable(ProcessId(0))));
+    process.end_probe(probe);
+}
+
 /// A long message over these rails, of which some lose long packets: its errors after `seconds`.
 fn long_message(passes_bytes_max: [usize; 2], seconds: u64) -> Option<[Option<Error>; 2]> {
     let mut wire = acquainted(tcp());

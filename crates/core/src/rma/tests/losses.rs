@@ -164,3 +164,47 @@ fn a_long_message_of_a_process_lost_meanwhile_does_nothing() {
     let Memory::Fixed(window) = window else { panic!("it is fixed") };
     assert_eq!(window.to_vec().unwrap(), vec![0; BYTES]);
 }
+
+#[test]
+fn what_waits_for_a_member_that_has_left_ends() {
+    let mut net = windows(3);
+    // Member 2 holds the lock of 1, and leaves without giving it back.
+    let held = lock(&mut net, 2, &[1]);
+    assert_eq!(end_of(&mut net, 2, held).error, None);
+    let locked = lock(&mut net, 0, &[1]);
+    net.settle();
+    let (source, _) = memory(vec![7; 8]);
+    let (process, port) = &mut net.nodes[0];
+    let put = process.windows().put(port, (WINDOW, 2, place(1)), source, false);
+    assert!(matches!(put, Ok(Posted::Done(_))));
+    let into = memory(vec![0; 8]).0;
+    let waiting = [
+        process.windows().get(port, (WINDOW, 2, place(1)), into, true),
+        process.windows().flush(port, WINDOW, Some(2), false),
+        process.windows().flush(port, WINDOW, None, false),
+        process.windows().lock(port, WINDOW, vec![2], false),
+        process.windows().start(WINDOW, vec![2]),
+        process.windows().wait(WINDOW, vec![2]),
+    ];
+    for me in [0, 1] {
+        let (process, port) = &mut net.nodes[me];
+        process.handle_peer_left(port, ProcessId(2));
+    }
+    for me in [0, 1].repeat(20) {
+        net.progress(me, u32::MAX);
+    }
+    let left = Some(Error::Unreachable(ProcessId(2)));
+    let errors = waiting.map(|posted| {
+        let Ok(Posted::Pending(id)) = posted else { panic!("{posted:?}") };
+        net.nodes[0].0.take(id).unwrap().expect("it is over").error
+    });
+    // That operations have failed is told once.
+    assert_eq!(errors, [left, left, None, left, left, left]);
+    let granted = locked.map(|id| net.nodes[0].0.take(id).unwrap().expect("it is over").error);
+    assert_eq!(granted, Some(None), "nobody holds it any more");
+    let (process, port) = &mut net.nodes[0];
+    let put = process.windows().put(port, (WINDOW, 2, place(1)), source, false);
+    assert_eq!(put, Err(Error::Unreachable(ProcessId(2))));
+    let flush = process.windows().flush(port, WINDOW, None, false);
+    assert!(!matches!(flush, Ok(Posted::Pending(_))), "nobody is left to wait for");
+}

@@ -92,6 +92,18 @@ impl Back {
         worked
     }
 
+    /// The same, in which functions of the user's may run.
+    pub(super) fn round_with_user_functions(&mut self) {
+        self.put_off_user_functions(false);
+        self.round();
+        self.put_off_user_functions(true);
+    }
+
+    fn put_off_user_functions(&mut self, are_put_off: bool) {
+        let machine = self.machine.as_mut().expect("no call borrows while the lock is held");
+        machine.core.put_off_user_functions(are_put_off);
+    }
+
     /// Arms the device, which looks have disarmed. Whether the thread, which sleeps, may go on to.
     fn may_sleep(&mut self) -> bool {
         let machine = self.machine.as_mut().expect("no call borrows while the lock is held");

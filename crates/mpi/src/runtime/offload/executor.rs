@@ -74,8 +74,8 @@ impl Executor {
         self.commands.is_empty()
     }
 
-    /// A round: commands, progress, answers. Returns whether anything happened, and whether anything was
-    /// answered.
+    /// A round: commands, progress, answers. Returns whether anything happened, and whether all waiting calls
+    /// have to look: anything was answered, or a function of the user's is to be called.
     #[inline]
     pub(super) fn round(&mut self, machine: &mut Machine) -> (bool, bool) {
         let mut worked = self.execute(machine);
@@ -84,7 +84,9 @@ impl Executor {
         machine.device.flush();
         worked |= self.advance_nodes(machine);
         self.harvest(machine);
-        (worked, self.answer())
+        let has_put_off = machine.core.has_put_off();
+        let is_new = FLAGS.has_put_off.swap(has_put_off, Ordering::SeqCst) != has_put_off && has_put_off;
+        (worked, self.answer() | is_new)
     }
 
     /// Executes the commands that wait, and answers. No look at what has arrived.

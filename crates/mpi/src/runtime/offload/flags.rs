@@ -12,6 +12,8 @@ pub(super) struct Flags {
     pub(super) has_failed: AtomicBool,
     /// Copies that wait for credit.
     pub(super) copies_kept: AtomicU32,
+    /// Collective operations wait for a function of the user's, which the thread does not call.
+    pub(super) has_put_off: AtomicBool,
 }
 
 pub(super) static FLAGS: Flags = Flags {
@@ -20,4 +22,5 @@ pub(super) static FLAGS: Flags = Flags {
     is_stopping: AtomicBool::new(false),
     has_failed: AtomicBool::new(false),
     copies_kept: AtomicU32::new(0),
+    has_put_off: AtomicBool::new(false),
 };

@@ -178,6 +178,23 @@ impl Remote {
         guard.as_mut().is_some_and(|back| back.round())
     }
 
+    /// Calls the functions of the user's that collective operations wait for, by a round in the thread's
+    /// place. Whether there were any.
+    #[inline]
+    pub(in crate::runtime) fn call_user_functions(&self) -> bool {
+        FLAGS.has_put_off.load(Ordering::Relaxed) && self.call_them()
+    }
+
+    #[cold]
+    fn call_them(&self) -> bool {
+        FLAGS.wanted_count.fetch_add(1, Ordering::SeqCst);
+        let mut guard = back::lock();
+        FLAGS.wanted_count.fetch_sub(1, Ordering::SeqCst);
+        guard.as_mut().expect("the mode is in force").round_with_user_functions();
+        leave_to_thread(guard, &self.parker);
+        true
+    }
+
     /// The inquiry that was made last.
     pub(in crate::runtime) fn inquiry(&self) -> u32 {
         self.inquiries.load(Ordering::Acquire)

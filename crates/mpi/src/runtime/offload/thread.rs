@@ -55,7 +55,7 @@ pub(in crate::runtime) fn enter(
     let mut executor = Executor::new(commands, responses);
     executor.harvest(&mut machine);
     *back::lock() = Some(Box::new(Back { machine: Some(machine), executor, sleeps_until: None }));
-    for flag in [&FLAGS.is_stopping, &FLAGS.is_asleep, &FLAGS.has_failed] {
+    for flag in [&FLAGS.is_stopping, &FLAGS.is_asleep, &FLAGS.has_failed, &FLAGS.has_put_off] {
         flag.store(false, Ordering::SeqCst);
     }
     FLAGS.copies_kept.store(0, Ordering::SeqCst);
