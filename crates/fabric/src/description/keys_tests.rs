@@ -149,6 +149,7 @@ const SHAPE_LIMITS: &[(&str, &str, u64, u64)] = &[
     ("kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9", "global_ports = 2", 1, 65_536),
     ("kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9", "groups = 9", 1, 65_536),
     ("kind = \"mesh\"\nextents = [3]\ncables = 2", "cables = 2", 1, 256),
+    ("kind = \"mesh\"\nextents = [3]", "per_switch = 1", 1, 4096),
 ];
 
 fn shaped(topology: &str) -> String {
@@ -640,6 +641,9 @@ fn a_file_too_long_to_be_a_description_is_not_read() {
     assert!(error.problem.contains("are allowed"), "{error}");
     // The file as a whole has no column.
     assert_eq!((error.line, error.column), (0, 0));
+    std::fs::File::create(&path).unwrap().set_len(FILE_BYTES_MAX).unwrap();
+    let error = Machine::load(&path).unwrap_err();
+    assert!(!error.problem.contains("are allowed"), "{error}");
     let source = Source { file: "x".into(), text: "é = 1\n".into() };
     // Within a letter of two bytes: at the letter.
     let inside = source.error(1..2, "k", "p", "r");

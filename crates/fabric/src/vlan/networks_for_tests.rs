@@ -7,7 +7,8 @@ use ayatori_random::Random;
 
 use super::network::{Failure, Network};
 
-/// A topology of switches with 16 ports and, by `model`, other keys; two hosts at each, and `[plan]`'s `options`.
+/// A topology of switches with 16 ports and, by `model`, other keys; two hosts at each, and `[plan]`'s
+/// `options`.
 pub(crate) fn described(topology: &str, model: &str, options: &str) -> Machine {
     let text = format!(
         "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n{model}\n[host_models.h]\n\

@@ -679,6 +679,10 @@ mod tests {
         assert!(trees.windows(2).all(|two| two[0].tree.root() <= two[1].tree.root()));
         let order: Vec<Vec<u32>> = trees[..4].iter().map(|tree| tree.tree.order.clone()).collect();
         assert_eq!(order, [1, 2, 3, 4].map(|to| vec![0, to]));
+        // Trees that a search begins with are for the hosts in their order, too.
+        let again = Search::new(&network, &trees, 1e-9, true, 1).unwrap();
+        let firsts: Vec<u32> = again.trees[..4].iter().map(|tree| tree.first_host).collect();
+        assert_eq!(firsts, [0, 1, 2, 3]);
     }
 
     #[test]

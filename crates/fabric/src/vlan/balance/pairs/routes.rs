@@ -459,6 +459,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn flows_that_turn_are_both_ways_and_go_with_the_routes() {
+        let network = test_network("kind = \"mesh\"\nextents = [3, 3]", 2);
+        let mut routes = Routes::empty(&network, limits(), false);
+        assert!(routes.fill());
+        let mut wanted = vec![0.0; routes.order.dependency_count_max()];
+        for route in &routes.routes {
+            let back: Vec<u32> = route.way.iter().rev().map(|&arc| routes.reverse(arc)).collect();
+            for two in route.way.windows(2).chain(back.windows(2)) {
+                wanted[routes.order.index(two[0], two[1])] += 8.0;
+            }
+        }
+        assert_eq!(routes.turn_flows(), wanted);
+        assert!(wanted.iter().any(|&flows| flows > 8.0));
+        for route in std::mem::take(&mut routes.routes) {
+            routes.take(&route);
+        }
+        assert_eq!((routes.worst(), routes.potential()), (0.0, 0.0));
+        for held in 0..network.arc_count() as u32 {
+            let mut wanted = network.arc_range(network.arc(held as usize).to);
+            assert!(wanted.all(|wanted| !routes.order.has(held, wanted as u32)));
+        }
+    }
+
     /// A search that goes on from what is worse, too, goes back to the best in the end.
     #[test]
     fn the_best_routes_of_all_rounds_stay() {
