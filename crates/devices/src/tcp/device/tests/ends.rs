@@ -118,6 +118,23 @@ fn an_end_that_is_found_with_a_payload_is_told() {
     assert_eq!(told, Some(Event::RailDown(Rail(1), ProcessId(1))));
 }
 
+/// Also without a sleep, as where packets of others come all the time.
+#[test]
+fn an_end_amid_a_payload_is_found_where_one_is_read_alone() {
+    let (mut a, _b, other) = begun();
+    a.expect(Some(ProcessId(1)));
+    let Some(Event::Front(incoming, length)) = a.poll() else { panic!("no front") };
+    a.solo = 0;
+    assert_eq!(a.fetch(&incoming, Buffer::leaked(length)), Fetched::Part);
+    drop(other);
+    let mut next = || (0..4 * WATCH_AGAIN).find_map(|_| a.poll());
+    let front = next();
+    assert!(matches!(front, Some(Event::Front(..))), "{front:?}");
+    assert_eq!(a.fetch(&incoming, Buffer::leaked(length)), Fetched::Part);
+    let told = (0..4 * WATCH_AGAIN).find_map(|_| a.poll());
+    assert_eq!(told, Some(Event::RailDown(Rail(1), ProcessId(1))));
+}
+
 #[test]
 fn the_rest_of_an_unwanted_packet_keeps_nobody_awake() {
     let (mut a, _b, mut other) = begun();
