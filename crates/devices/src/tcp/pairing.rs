@@ -36,7 +36,7 @@ pub(super) fn score_addresses(a: Address, b: Address) -> u32 {
 
 /// How often each of `own` interfaces is used where the other side has `other`.
 pub(super) fn uses(own: usize, other: usize) -> usize {
-    if own == 0 || other == 0 { 0 } else { other.div_ceil(own).max(1) }
+    if own == 0 || other == 0 { 0 } else { other.div_ceil(own) }
 }
 
 /// For each use of each of our interfaces the peer's interfaces, the most promising first. The index is
@@ -113,6 +113,22 @@ mod tests {
         let b = endpoints(&[("e1", &["10.0.0.4/24"]), ("e2", &["10.0.0.5/24"]), ("e3", &["10.0.0.6/24"])]);
         assert_eq!(first(&plan(&a, &b)), [Some(0), Some(1), Some(2)]);
         assert_eq!(plan(&a, &b)[0].len(), 3);
+    }
+
+    /// The first of one side reaches both of the other for sure, the second one only may.
+    #[test]
+    fn no_port_is_used_twice_where_another_has_no_rail() {
+        let a = endpoints(&[("e1", &["10.0.0.1/24"]), ("e2", &["192.168.0.1/24"])]);
+        let b = endpoints(&[("e1", &["10.0.0.2/24"]), ("e2", &["10.0.0.3/24"])]);
+        assert_eq!(first(&plan(&a, &b)), [Some(0), Some(1)]);
+        assert_eq!(first(&plan(&b, &a)), [Some(0), Some(1)]);
+        assert_eq!([uses(2, 2), uses(2, 3), uses(3, 2), uses(0, 2), uses(2, 0)], [1, 2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn an_interface_without_an_address_reaches_nobody() {
+        let (none, one) = (endpoints(&[("e1", &[])]), endpoints(&[("e1", &["10.0.0.2/24"])]));
+        assert_eq!((plan(&none, &one), plan(&one, &none)), (vec![vec![]], vec![vec![]]));
     }
 
     #[test]
