@@ -554,6 +554,8 @@ fn a_value_of_another_kind_says_which_it_is() {
     assert!(no_toml.remedy.starts_with("write it as TOML"), "{no_toml}");
     let missing = |text: &str| Machine::parse("k.toml", text).unwrap_err().problem;
     assert_eq!(&*missing(&FULL.replace("name = \"full\"\n", "")), "is missing from the file");
+    let unnamed = Machine::parse("k.toml", &FULL.replace("name = \"full\"\n", "")).unwrap_err();
+    assert_eq!((unnamed.line, unnamed.column), (0, 0), "the file as a whole is at no line");
     assert_eq!(&*missing(&FULL.replace("ports = 8\n", "")), "is missing from [switch_models.s]");
 }
 

@@ -438,6 +438,20 @@ mod tests {
     }
 
     #[test]
+    fn less_busy_routes_have_as_many_vlans_as_there_may_be() {
+        let machine = machine("kind = \"complete\"\nswitches = 5", "");
+        let (network, options) = (Network::of(&machine, &[]), &machine.options);
+        let one = judge(&network, options, Tagging::Switch, (spanning_tree(&network), None));
+        let found = |vlans_max| {
+            let effort = Effort { vlans_max, balances: true };
+            less_busy(&network, None, options, Tagging::Switch, effort, &one)
+        };
+        // One for each switch.
+        assert_eq!(found(5).map(|judged| judged.solution.trees.len()), Some(5));
+        assert!(found(4).is_none());
+    }
+
+    #[test]
     fn few_vlans_or_a_less_busy_link_come_first_as_asked() {
         let machine = machine("kind = \"mesh\"\nextents = [3, 3]", "");
         let network = Network::of(&machine, &[]);
