@@ -11,7 +11,7 @@ use super::super::super::packing::{PairWay, PairWays};
 use super::super::bound::Nearest;
 use super::super::limits::Limits;
 use super::super::order::Order;
-use super::super::search::{HOP_COST, power, simple_way};
+use super::super::search::{HOP_COST, is_better, power, simple_way};
 use super::keys::keys;
 use ayatori_random::Random;
 
@@ -237,7 +237,7 @@ impl<'a> Routes<'a> {
             }
             self.round(TOLERANCE);
             let now = (self.worst(), self.potential());
-            if now.0 < best.0 - 1e-9 || (now.0 < best.0 + 1e-9 && now.1 < best.1 * 0.999) {
+            if is_better(now, (best.0, best.1)) {
                 best = (now.0, now.1, self.routes.clone());
                 idle = 0;
             } else {
