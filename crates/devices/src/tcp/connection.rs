@@ -552,6 +552,39 @@ mod tests {
         }
     }
 
+    /// The kernel says once that there is something: a read that took all it had room for is not the last.
+    #[test]
+    fn there_may_be_more_where_a_read_with_a_payload_was_filled() {
+        let payload = vec![5; 40_000];
+        let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums: None }.emit();
+        let bytes = [&head[..], b"head", &payload, &[0; 4_000]].concat();
+        for (more_bytes, wanted) in [(4_000, Read::More), (1_000, Read::Drained)] {
+            let (mut a, b) = pair(false);
+            let mut place = vec![0; payload.len()];
+            assert_eq!(rustix::net::send(&b, &bytes[..20_000], SEND_FLAGS), Ok(20_000));
+            a.read();
+            assert!(matches!(a.next(), Ok(Next::Front(_, 40_000))));
+            let rest = &bytes[20_000..bytes.len() - 4_000 + more_bytes];
+            assert_eq!(rustix::net::send(&b, rest, SEND_FLAGS), Ok(rest.len()));
+            assert_eq!(a.fetch(&mut place), (Fetched::Whole, wanted));
+        }
+    }
+
+    #[test]
+    fn a_tail_of_which_a_part_was_read_with_the_payload_is_put_together() {
+        let payload: Vec<u8> = (0..40_000u32).map(|at| at as u8).collect();
+        let sums = Some(Sums { header: sum(b"head"), payload: None });
+        let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums }.emit();
+        let bytes = [&head[..], b"head", &payload, &sum(&payload).to_le_bytes()].concat();
+        let (mut a, b) = pair(true);
+        let (mut place, mut received) = (Vec::new(), Vec::new());
+        for part in [&bytes[..bytes.len() - 2], &bytes[bytes.len() - 2..]] {
+            assert_eq!(rustix::net::send(&b, part, SEND_FLAGS), Ok(part.len()));
+            received.extend(receive_by(&mut a, Taking::Fetched, &mut place));
+        }
+        assert_eq!((received, a.damaged_count()), (vec![[&b"head"[..], &payload].concat()], 0));
+    }
+
     #[test]
     fn the_last_byte_of_a_payload_is_found() {
         let payload = vec![5; 40_000];

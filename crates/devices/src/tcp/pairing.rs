@@ -122,6 +122,10 @@ mod tests {
         let b = endpoints(&[("e1", &["10.0.0.2/24"]), ("e2", &["10.0.0.3/24"])]);
         assert_eq!(first(&plan(&a, &b)), [Some(0), Some(1)]);
         assert_eq!(first(&plan(&b, &a)), [Some(0), Some(1)]);
+        // The second one reaches the first of the other better, which the first one has.
+        let a = endpoints(&[("e1", &["10.0.0.1/24", "fd00::1/64"]), ("e2", &["192.168.1.1/24"])]);
+        let b = endpoints(&[("e1", &["10.0.0.2/24"]), ("e2", &["fd00::2/64", "8.8.8.8/24"])]);
+        assert_eq!(first(&plan(&a, &b)), [Some(0), Some(1)]);
         assert_eq!([uses(2, 2), uses(2, 3), uses(3, 2), uses(0, 2), uses(2, 0)], [1, 2, 1, 0, 0]);
     }
 
@@ -170,6 +174,7 @@ mod tests {
             assert_eq!(score(a, b), scores[2], "both private or neither: {a} {b}");
         }
         assert_eq!(score("2001:db8::1/64", "fd01::1/64"), scores[3]);
+        assert_eq!(score("10.0.0.1/16", "10.0.5.1/24"), scores[2], "only one is in the other's network");
         let own = endpoints(&[("e", &["10.0.0.1/24"]), ("f", &["10.0.1.1/24", "fd00::1/64"])]);
         assert!(is_own(&own, address("fd00::1/8").ip) && !is_own(&own, address("10.0.0.2/24").ip));
     }
