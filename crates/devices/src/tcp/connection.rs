@@ -571,13 +571,16 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_of_which_a_part_was_read_with_the_payload_is_put_together() {
+    fn a_tail_of_which_a_part_came_with_the_payload_is_whole() {
         let payload: Vec<u8> = (0..40_000u32).map(|at| at as u8).collect();
         let sums = Some(Sums { header: sum(b"head"), payload: None });
         let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums }.emit();
         let bytes = [&head[..], b"head", &payload, &sum(&payload).to_le_bytes()].concat();
         let (mut a, b) = pair(true);
         let (mut place, mut received) = (Vec::new(), Vec::new());
+        // One that is taken as a whole makes the buffer as long.
+        assert_eq!(rustix::net::send(&b, &bytes, SEND_FLAGS), Ok(bytes.len()));
+        assert_eq!(receive(&mut a).len(), 1);
         for part in [&bytes[..bytes.len() - 2], &bytes[bytes.len() - 2..]] {
             assert_eq!(rustix::net::send(&b, part, SEND_FLAGS), Ok(part.len()));
             received.extend(receive_by(&mut a, Taking::Fetched, &mut place));
