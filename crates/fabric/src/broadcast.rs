@@ -172,14 +172,11 @@ pub fn turns(plan: &Plan) -> Turns {
 pub fn priming_load(plan: &Plan) -> PrimingLoad {
     let hosts = interfaces_by_switch(plan);
     let mut frames = vec![0_u64; 2 * plan.links.len()];
-    let mut at_once = 0;
     for vlan in 0..plan.vlans.len() {
         let flood = Flood::of(plan, vlan, |switch| hosts[switch]);
         for &from in &flood.order {
             for &(channel, to) in &flood.out[from] {
-                let count = flood.frames(from, channel, to);
-                frames[channel.0 as usize] += count;
-                at_once = at_once.max(count);
+                frames[channel.0 as usize] += flood.frames(from, channel, to);
             }
         }
     }
@@ -187,12 +184,11 @@ pub fn priming_load(plan: &Plan) -> PrimingLoad {
     // its VLAN.
     let host_count: u64 = hosts.iter().sum();
     let link_frames_max = frames.into_iter().max().unwrap_or(0);
-    let at_once = if plan.vlans.len() > 1 { host_count.min(link_frames_max) } else { at_once };
-    let slowest = plan.links.iter().map(|link| link.rate_bits_per_s).min().unwrap_or(1_000_000_000).max(1);
+    let slowest = plan.links.iter().map(|link| link.rate_bits_per_s).min().unwrap_or(u64::MAX).max(1);
     let drain_ms = (2 * host_count * PRIMING_WIRE_BYTES * 8 * 1_000).div_ceil(slowest);
     PrimingLoad {
         link_frames_max,
-        at_once_frames_max: at_once,
+        at_once_frames_max: host_count.min(link_frames_max),
         gap_ms: drain_ms.clamp(GAP_MIN_MS, 60_000) as u32,
     }
 }
@@ -318,11 +314,13 @@ mod tests {
         let mut slow = several.clone();
         slow.links[3].rate_bits_per_s = 1_000_000;
         assert_eq!(priming_load(&slow).gap_ms, 15);
+        slow.links[3].rate_bits_per_s = 140_800;
+        assert_eq!(priming_load(&slow).gap_ms, 100);
         slow.links[3].rate_bits_per_s = 1;
         assert_eq!(priming_load(&slow).gap_ms, 60_000);
         // One switch has no link to fill.
         let alone = priming_load(&planned("kind = \"star\"\nswitches = 1", ""));
-        assert_eq!((alone.link_frames_max, alone.at_once_frames_max), (0, 0));
+        assert_eq!((alone.link_frames_max, alone.at_once_frames_max, alone.gap_ms), (0, 0, 10));
         let mut named = planned("kind = \"complete\"\nswitches = 5", "tagging = \"host\"");
         assert!(!has_static_neighbours(&named));
         for own in named.hosts.iter_mut().flat_map(|host| &mut host.attachments) {

@@ -400,6 +400,19 @@ mod tests {
     }
 
     #[test]
+    fn nics_at_a_switch_pause_where_the_plan_does() {
+        let mut plan = two_switches_and_four_hosts();
+        let has = |plan: &Plan| interfaces(plan, &plan.hosts[0]).text.contains("ethtool");
+        assert!(plan.pause && has(&plan));
+        plan.pause = false;
+        assert!(!has(&plan));
+        // A bridge inside the host is set up by its own script.
+        plan.pause = true;
+        plan.hosts[0].attachments[0].ports.clear();
+        assert!(!has(&plan));
+    }
+
+    #[test]
     fn priming_from_an_address_of_no_interface_is_an_error() {
         let error = prime(Ipv4Addr::new(192, 0, 2, 1)).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::AddrNotAvailable);

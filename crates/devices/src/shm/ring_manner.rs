@@ -128,6 +128,18 @@ mod tests {
     }
 
     #[test]
+    fn times_are_compared_by_the_line() {
+        let mut trials = Trials::new(true);
+        for _ in 0..TRIAL_PACKETS {
+            let (is_streamed, is_trial) = trials.next();
+            // Those past the caches are longer, and take a quarter of the time for each line.
+            let (lines_count, nanos) = if is_streamed { (1024, 10 * 1024) } else { (64, 40 * 64) };
+            trials.learn(is_streamed, lines_count, is_trial.then(|| Duration::from_nanos(nanos)));
+        }
+        assert!(trials.streams());
+    }
+
+    #[test]
     fn nothing_is_timed_where_nothing_is_to_choose() {
         assert_eq!(send(&mut Trials::new(false), 1000, [40, 5]), (0, 0));
     }

@@ -238,6 +238,66 @@ fn a_run_is_placed_only_where_one_can_start() {
     }
 }
 
+/// In bulk lines all goes in turn.
+#[test]
+fn no_run_of_bulk_lines_is_placed() {
+    let ring = ring(16, [64, 256]);
+    let mut receiver = Receiver::new(ring);
+    receiver.next_line = [70, 70];
+    ring.bytes(0).write(|at| {
+        // SAFETY: within the slot.
+        unsafe { at.add(START_AT).cast::<[u64; 2]>().write_unaligned([70, 0]) }
+    });
+    ring.word(0).store(word_of(1, 8, 2_000 | PLACED), Ordering::Release);
+    assert_eq!(receiver.poll(), Seen::Corrupt);
+}
+
+#[test]
+fn what_is_released_is_heard_where_it_is_told_and_only_there() {
+    // Short headers leave room for it, and lengths that go back to the first lines have it.
+    let cases =
+        [(32, 1024, Some(5)), (40, 1024, Some(5)), (41, 1024, None), (56, 1024, None), (8, 8192, None)];
+    for (header_bytes, payload_bytes, heard) in cases {
+        let ring = ring(16, [1024, 0]);
+        let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
+        let mut back = Receiver::new(ring);
+        back.next_line[NEAR] = 5;
+        // What was in the slots before is no number of lines.
+        for _ in 0..16 {
+            push(&mut sender, &[9; SLOT_BYTES], [&[], &[]]).unwrap();
+            assert_eq!(receiver.poll(), Seen::Packet);
+            receiver.release();
+        }
+        sender.push(&vec![7; header_bytes], [&vec![1; payload_bytes], &[]], &mut back).unwrap();
+        assert!(matches!(receiver.poll(), Seen::Packet));
+        assert_eq!(receiver.heard, heard, "{header_bytes} {payload_bytes}");
+    }
+}
+
+/// Runs of one line: the header fills the slot.
+#[test]
+fn no_line_is_written_again_before_it_is_released() {
+    for lines_count in [4, 16] {
+        let ring = ring(64, [lines_count, 0]);
+        // As memory of a new segment.
+        ring.counts.filled.areas.store(0, Ordering::Relaxed);
+        let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
+        let mut next = 0;
+        for _ in 0..3 {
+            let first = next;
+            while push(&mut sender, &[8; SLOT_BYTES], [&[next; LINE_BYTES], &[]]).is_ok() {
+                next += 1;
+            }
+            assert_eq!(usize::from(next - first), lines_count);
+            for number in first..next {
+                assert_eq!(receiver.poll(), Seen::Packet);
+                assert_eq!(receiver.front(), (&[8; SLOT_BYTES][..], &[number; LINE_BYTES][..]));
+                receiver.release();
+            }
+        }
+    }
+}
+
 #[test]
 fn a_use_of_the_lines_that_no_writer_has_is_an_error() {
     let read = |word: u64| {
@@ -319,6 +379,14 @@ fn a_full_ring_takes_nothing_of_a_packet() {
         assert_eq!(receiver.poll(), Seen::Packet);
         assert_eq!(receiver.front().0, [index; 8]);
         receiver.release();
+        // As many as have been taken.
+        push(&mut sender, &[4 + index; 8], [&[], &[]]).unwrap();
+        assert_eq!(push(&mut sender, &[9; 8], [&[], &[]]), Err(Full));
+    }
+    for index in 4..8u8 {
+        assert_eq!(receiver.poll(), Seen::Packet);
+        assert_eq!(receiver.front().0, [index; 8]);
+        receiver.release();
     }
     assert_eq!(receiver.poll(), Seen::Nothing);
     assert!(sender.has_news());
@@ -359,13 +427,18 @@ fn paired_packet_skips_an_odd_slot_and_needs_full_room() {
 #[test]
 fn a_skipped_slot_is_odd_and_a_packet_has_come_behind_it() {
     let skip = |n| word_of(n, SKIPPED, 0);
-    for words in
-        [[skip(1), word_of(2, 8, 0)], [word_of(1, 8, 0), skip(2)], [word_of(1, 8, 0), word_of(2, 8, 60)]]
-    {
+    let first = word_of(1, 8, 0);
+    for words in [
+        [skip(1), word_of(2, 8, 0), 0],
+        [first, skip(2), 0],
+        [first, word_of(2, 8, 60), 0],
+        [first, word_of(2, 8, PAIR_BYTES - 8), 0],
+        // Behind a skipped slot is what does not fit one.
+        [first, skip(2), word_of(3, 8, SLOT_BYTES - 8)],
+    ] {
         let ring = ring(4, [16, 0]);
         let mut receiver = Receiver::new(ring);
-        ring.word(0).store(words[0], Ordering::Relaxed);
-        ring.word(1).store(words[1], Ordering::Relaxed);
+        (0..).zip(words).for_each(|(n, word)| ring.word(n).store(word, Ordering::Relaxed));
         let mut seen = receiver.poll();
         if seen == Seen::Packet {
             receiver.release();
@@ -404,6 +477,8 @@ fn packet_in_pieces_is_announced_once_and_read_as_written() {
         filled.store(nonsense, Ordering::Release);
         assert_eq!(receiver.written(0), [0; 0], "{nonsense}");
     }
+    filled.store(2 * 2048, Ordering::Release);
+    assert_eq!(receiver.written(0).len(), 20_000, "all, and more of two rounds");
     filled.store(64, Ordering::Release);
     assert_eq!((receiver.written(0).len(), receiver.written(4000).len()), (4096, 96));
     assert_eq!(receiver.poll(), Seen::Nothing);

@@ -416,6 +416,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_ring_of_two_is_large_and_one_of_many_small() {
+        let bytes = [2, 129].map(|local_size| RingSize::for_ranks(local_size).bytes());
+        assert_eq!(bytes, [(16 << 10) + (128 << 10) + (2 << 20), 12 << 10]);
+    }
+
+    #[test]
     fn rings_of_a_layout_do_not_overlap_and_end_inside() {
         for n in [1, 2, 5, 32, 100] {
             let layout = Layout::new(n, RingSize::for_ranks(n));

@@ -736,6 +736,11 @@ mod tests {
     }
 
     #[test]
+    fn the_process_that_started_this_one_has_cpus() {
+        assert!(parent_cpus_count().is_some_and(|count| count > 0));
+    }
+
+    #[test]
     fn a_process_is_fenced_where_the_kernel_says_that_it_can() {
         // SAFETY: integers only.
         let commands = unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) };

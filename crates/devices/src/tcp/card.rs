@@ -160,6 +160,12 @@ mod tests {
         assert_eq!(Endpoint::new(&fast, Vec::new()).speed_mbit_per_s, 10_000);
     }
 
+    #[test]
+    fn what_separates_the_parts_of_a_card_is_in_no_name() {
+        let odd = crate::tcp::interfaces::tests::interface("e|t,h \u{e9}0", 2, &["10.0.0.1/24"]);
+        assert_eq!(Endpoint::new(&odd, Vec::new()).name, "eth0");
+    }
+
     fn address() -> impl Strategy<Value = (Address, u16)> {
         let v4 =
             (any::<[u8; 4]>(), 0u8..=32).prop_map(|(ip, bits)| Address { ip: ip.into(), prefix_bits: bits });

@@ -495,6 +495,113 @@ mod tests {
         assert_eq!((received, a.damaged_count()), (vec![[&b"head"[..], &payload].concat()], 1));
     }
 
+    /// Reads so many bytes off a socket.
+    fn take(socket: &OwnedFd, bytes: usize) {
+        let mut taken = vec![0; bytes];
+        let _ = rustix::net::recv(socket, &mut taken, rustix::net::RecvFlags::DONTWAIT);
+    }
+
+    #[test]
+    fn a_packet_that_finds_no_room_waits_for_it() {
+        let (mut a, b) = pair(true);
+        let payload = [7; 900];
+        while a.send(b"x", [Piece::Bytes(&payload), Piece::EMPTY]).is_ok() && !a.has_unsent() {}
+        if !a.has_unsent() {
+            assert!(a.wants_room && !a.is_broken);
+        }
+        take(&b, 1 << 20);
+        assert!(a.flush() && !a.wants_room);
+        assert_eq!(a.send(b"x", [Piece::Bytes(&payload), Piece::EMPTY]), Ok(()));
+    }
+
+    #[test]
+    fn as_much_is_queued_behind_a_packet_as_there_is_room_for() {
+        let (mut a, _b) = pair(false);
+        // A part of what was kept has left.
+        (a.unsent, a.unsent_from) = (vec![7; 10_000], 4_000);
+        let rest = QUEUE_BYTES_MAX - 6_000 - HEAD_BYTES;
+        let payload = vec![7; rest + 1];
+        let mut send = |bytes: usize| a.send(&[], [Piece::Bytes(&payload[..bytes]), Piece::EMPTY]);
+        assert_eq!([send(rest + 1), send(rest), send(0)], [Err(Full), Ok(()), Err(Full)]);
+        assert_eq!(a.unsent.len() - a.unsent_from, QUEUE_BYTES_MAX);
+    }
+
+    /// A long packet of which nobody wants the rest, up to its last byte.
+    #[test]
+    fn every_byte_of_an_unwanted_packet_is_skipped() {
+        let payload = vec![5; 40_000];
+        let head = |body_bytes, header_bytes| {
+            Head { kind: Kind::Packet, body_bytes, header_bytes, sums: None }.emit()
+        };
+        let bytes = [&head(40_004, 4)[..], b"head", &payload, &head(4, 4), b"next"].concat();
+        let end = HEAD_BYTES + 40_004;
+        for cut in [end - 1, end] {
+            let (mut a, b) = pair(false);
+            let mut place = vec![0; payload.len()];
+            assert_eq!(rustix::net::send(&b, &bytes[..20_000], SEND_FLAGS), Ok(20_000));
+            a.read();
+            assert!(matches!(a.next(), Ok(Next::Front(_, 40_000))));
+            assert_eq!(a.fetch(&mut place).0, Fetched::Part);
+            assert_eq!(rustix::net::send(&b, &bytes[20_000..cut], SEND_FLAGS), Ok(cut - 20_000));
+            assert_eq!(a.read(), Read::Drained);
+            assert!(matches!(a.next(), Ok(Next::Front(..))), "it is offered, and let go");
+            let mut received = receive(&mut a);
+            assert_eq!(rustix::net::send(&b, &bytes[cut..], SEND_FLAGS), Ok(bytes.len() - cut));
+            received.extend(receive(&mut a));
+            assert_eq!(received, [b"next".to_vec()], "cut at {cut}");
+        }
+    }
+
+    /// The kernel says once that there is something: a read that took all it had room for is not the last.
+    #[test]
+    fn there_may_be_more_where_a_read_with_a_payload_was_filled() {
+        let payload = vec![5; 40_000];
+        let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums: None }.emit();
+        let bytes = [&head[..], b"head", &payload, &[0; 4_000]].concat();
+        for (more_bytes, wanted) in [(4_000, Read::More), (1_000, Read::Drained)] {
+            let (mut a, b) = pair(false);
+            let mut place = vec![0; payload.len()];
+            assert_eq!(rustix::net::send(&b, &bytes[..20_000], SEND_FLAGS), Ok(20_000));
+            a.read();
+            assert!(matches!(a.next(), Ok(Next::Front(_, 40_000))));
+            let rest = &bytes[20_000..bytes.len() - 4_000 + more_bytes];
+            assert_eq!(rustix::net::send(&b, rest, SEND_FLAGS), Ok(rest.len()));
+            assert_eq!(a.fetch(&mut place), (Fetched::Whole, wanted));
+        }
+    }
+
+    #[test]
+    fn a_tail_of_which_a_part_came_with_the_payload_is_whole() {
+        let payload: Vec<u8> = (0..40_000u32).map(|at| at as u8).collect();
+        let sums = Some(Sums { header: sum(b"head"), payload: None });
+        let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums }.emit();
+        let bytes = [&head[..], b"head", &payload, &sum(&payload).to_le_bytes()].concat();
+        let (mut a, b) = pair(true);
+        let (mut place, mut received) = (Vec::new(), Vec::new());
+        // One that is taken as a whole makes the buffer as long.
+        assert_eq!(rustix::net::send(&b, &bytes, SEND_FLAGS), Ok(bytes.len()));
+        assert_eq!(receive(&mut a).len(), 1);
+        for part in [&bytes[..bytes.len() - 2], &bytes[bytes.len() - 2..]] {
+            assert_eq!(rustix::net::send(&b, part, SEND_FLAGS), Ok(part.len()));
+            received.extend(receive_by(&mut a, Taking::Fetched, &mut place));
+        }
+        assert_eq!((received, a.damaged_count()), (vec![[&b"head"[..], &payload].concat()], 0));
+    }
+
+    #[test]
+    fn the_last_byte_of_a_payload_is_found() {
+        let payload = vec![5; 40_000];
+        let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums: None }.emit();
+        let bytes = [&head[..], b"head", &payload].concat();
+        let (mut a, b) = pair(false);
+        let mut place = Vec::new();
+        for part in [&bytes[..bytes.len() - 1], &bytes[bytes.len() - 1..]] {
+            assert_eq!(rustix::net::send(&b, part, SEND_FLAGS), Ok(part.len()));
+            let received = receive_by(&mut a, Taking::Fetched, &mut place);
+            assert_eq!(received.len(), usize::from(part.len() == 1));
+        }
+    }
+
     #[test]
     fn what_came_before_a_send_failed_is_handed_over() {
         for has_unsent in [false, true] {

@@ -37,6 +37,9 @@ const EVENTS_COUNT: usize = 32;
 const LONG_BYTES: usize = 16 << 10;
 /// One of this many empty polls of the expected connection looks at all.
 const LOOK_AROUND: u32 = 8;
+/// After this many empty polls the connection that is read alone is watched again: that it has ended in the
+/// middle of a payload is known from epoll only. A wait without packets sleeps sooner, and watches it then.
+const WATCH_AGAIN: u32 = 1 << 14;
 
 /// The TCP device of one process. See the [module's docs](super).
 pub struct Tcp {
@@ -641,6 +644,9 @@ impl Device for Tcp {
             return Some(event);
         }
         self.polls_count = self.polls_count.wrapping_add(1);
+        if self.polls_count.is_multiple_of(WATCH_AGAIN) {
+            self.end_solo();
+        }
         let expected = self.expected.and_then(|process| self.peer(process)).map_or(NONE, |peer| peer.last);
         // Where the expected connection is the only one and not watched, there is nothing else to ask for.
         let is_alone = self.solo != NONE && self.connections.len() == 1;

@@ -267,8 +267,9 @@ mod tests {
         let proof = prove(&key, &hello_bytes, &challenge).expect("the listener's proof is right");
         assert!(is_proven(&key, &hello_bytes, &challenge, &proof));
         for said in [Verdict::Welcome, Verdict::Duplicate, Verdict::Busy] {
-            let verdict = emit_verdict(&key, said, 10, &hello_bytes, &challenge);
-            assert_eq!(parse_verdict(&key, &verdict, &hello_bytes, &challenge), Some((said, 10)));
+            let verdict = emit_verdict(&key, said, 0x0403_0201, &hello_bytes, &challenge);
+            let parsed = parse_verdict(&key, &verdict, &hello_bytes, &challenge);
+            assert_eq!(parsed, Some((said, 0x0403_0201)));
         }
     }
 

@@ -551,6 +551,19 @@ pub(super) mod tests {
         assert!(address("fd00::1", 128).network_contains("fd00::1".parse().expect("ip")));
         assert!(!address("fd00::1", 128).network_contains("fd00::2".parse().expect("ip")));
         assert!(!address("fd00::1", 0).network_contains("10.0.0.1".parse().expect("ip")));
+        assert!(!address("10.0.0.1", 31).network_contains("10.0.0.2".parse().expect("ip")));
+        // Longer ones are as long as an address.
+        assert!(address("10.0.0.1", 40).network_contains("10.0.0.1".parse().expect("ip")));
+        assert!(!address("10.0.0.1", 40).network_contains("10.0.0.0".parse().expect("ip")));
+    }
+
+    #[test]
+    fn a_rails_bandwidth_is_its_speed_in_bytes() {
+        let unknown = interface("e", 1, &[]);
+        let known = Interface { speed_mbit_per_s: Some(1_000), ..unknown.clone() };
+        // 10 Gbit/s are assumed where the driver says nothing.
+        let all = [known, unknown].map(|one| one.bandwidth_bytes_per_s());
+        assert_eq!(all, [125_000_000, 1_250_000_000]);
     }
 
     #[test]

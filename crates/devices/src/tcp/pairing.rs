@@ -36,7 +36,7 @@ pub(super) fn score_addresses(a: Address, b: Address) -> u32 {
 
 /// How often each of `own` interfaces is used where the other side has `other`.
 pub(super) fn uses(own: usize, other: usize) -> usize {
-    if own == 0 || other == 0 { 0 } else { other.div_ceil(own).max(1) }
+    if own == 0 || other == 0 { 0 } else { other.div_ceil(own) }
 }
 
 /// For each use of each of our interfaces the peer's interfaces, the most promising first. The index is
@@ -115,6 +115,26 @@ mod tests {
         assert_eq!(plan(&a, &b)[0].len(), 3);
     }
 
+    /// The first of one side reaches both of the other for sure, the second one only may.
+    #[test]
+    fn no_port_is_used_twice_where_another_has_no_rail() {
+        let a = endpoints(&[("e1", &["10.0.0.1/24"]), ("e2", &["192.168.0.1/24"])]);
+        let b = endpoints(&[("e1", &["10.0.0.2/24"]), ("e2", &["10.0.0.3/24"])]);
+        assert_eq!(first(&plan(&a, &b)), [Some(0), Some(1)]);
+        assert_eq!(first(&plan(&b, &a)), [Some(0), Some(1)]);
+        // The second one reaches the first of the other better, which the first one has.
+        let a = endpoints(&[("e1", &["10.0.0.1/24", "fd00::1/64"]), ("e2", &["192.168.1.1/24"])]);
+        let b = endpoints(&[("e1", &["10.0.0.2/24"]), ("e2", &["fd00::2/64", "8.8.8.8/24"])]);
+        assert_eq!(first(&plan(&a, &b)), [Some(0), Some(1)]);
+        assert_eq!([uses(2, 2), uses(2, 3), uses(3, 2), uses(0, 2), uses(2, 0)], [1, 2, 1, 0, 0]);
+    }
+
+    #[test]
+    fn an_interface_without_an_address_reaches_nobody() {
+        let (none, one) = (endpoints(&[("e1", &[])]), endpoints(&[("e1", &["10.0.0.2/24"])]));
+        assert_eq!((plan(&none, &one), plan(&one, &none)), (vec![vec![]], vec![vec![]]));
+    }
+
     #[test]
     fn side_with_more_ports_uses_each_once_the_other_reuses_its_own() {
         let a = endpoints(&[("e1", &["10.0.0.1/24"]), ("e2", &["10.0.0.2/24"])]);
@@ -154,6 +174,7 @@ mod tests {
             assert_eq!(score(a, b), scores[2], "both private or neither: {a} {b}");
         }
         assert_eq!(score("2001:db8::1/64", "fd01::1/64"), scores[3]);
+        assert_eq!(score("10.0.0.1/16", "10.0.5.1/24"), scores[2], "only one is in the other's network");
         let own = endpoints(&[("e", &["10.0.0.1/24"]), ("f", &["10.0.1.1/24", "fd00::1/64"])]);
         assert!(is_own(&own, address("fd00::1/8").ip) && !is_own(&own, address("10.0.0.2/24").ip));
     }

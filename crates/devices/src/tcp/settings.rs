@@ -188,6 +188,13 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_may_take_seconds_to_be_made() {
+        let core = Timing::default().of_core();
+        let second = core_time::Duration::from_ms(1_000);
+        assert_eq!((core.connect, core.handshake, core.pending_max), (second, second + second, 64));
+    }
+
+    #[test]
     fn a_socket_gets_what_finds_the_dead() {
         let socket = super::super::acceptor::stream_socket(rustix::net::AddressFamily::INET).unwrap();
         Settings::default().apply(&socket);

@@ -296,6 +296,18 @@ mod tests {
         }
     }
 
+    /// Where one without hosts may stand on either side, others still go to theirs.
+    #[test]
+    fn every_switch_without_hosts_stands_where_it_costs_least() {
+        let network = Parts::of(&[(0, 2), (1, 2), (0, 3), (0, 3), (1, 3)], &[1, 1, 0, 0]).network(&[]);
+        let cut = Cut::new(&network, network.alive().collect());
+        for start in [[false, true, true, true], [false, true, false, true], [true, false, true, false]] {
+            let mut side = start.to_vec();
+            cut.settle(&mut side);
+            assert_eq!((&side[..2], side[3]), (&start[..2], start[0]));
+        }
+    }
+
     /// Beyond the divisions that can all be tried, the known bisections of regular networks are found.
     #[test]
     fn large_regular_networks_have_their_known_bisections() {

@@ -259,7 +259,7 @@ fn hosts(root: &Section<'_>, wiring: &mut Wiring) -> Result<()> {
             let number = wiring.hosts.len();
             let name =
                 pattern.replace("{host}", &number.to_string()).replace("{host1}", &(number + 1).to_string());
-            add_host(&section, wiring, &Located { value: name, span: 0..0 }, model, Vec::new())?;
+            add_host(&section, wiring, &name, model, Vec::new())?;
             wiring.generated_hosts.push((HostId(number as u32), SwitchId(switch as u32)));
         }
     }
@@ -354,7 +354,7 @@ fn listed_host(s: Section<'_>, wiring: &mut Wiring) -> Result<()> {
         let problem = format!("{} addresses, more than the host has NICs ({nic_count})", macs.len());
         return Err(s.error("macs", problem, "give at most one a NIC, in the model's order"));
     }
-    let id = add_host(&s, wiring, &name, model, macs)?;
+    let id = add_host(&s, wiring, &name.value, model, macs)?;
     wiring.set_place(id, s.place());
     s.finish()
 }
@@ -362,17 +362,17 @@ fn listed_host(s: Section<'_>, wiring: &mut Wiring) -> Result<()> {
 fn add_host(
     s: &Section<'_>,
     wiring: &mut Wiring,
-    name: &Located<String>,
+    name: &str,
     model: usize,
     mut macs: Vec<Option<MacAddr>>,
 ) -> Result<HostId> {
-    if !wiring.claim_name(&name.value) {
-        let problem = format!("there already is something called {:?}", name.value);
+    if !wiring.claim_name(name) {
+        let problem = format!("there already is something called {name:?}");
         return Err(s.error("name", problem, "give every switch and host its own name"));
     }
     macs.resize(wiring.host_models[model].nics.len(), None);
     wiring.hosts.push(Host { model, macs, attachments: Vec::new() });
-    Ok(wiring.graph.add_host(&name.value))
+    Ok(wiring.graph.add_host(name))
 }
 
 fn check_options(

@@ -149,6 +149,7 @@ const SHAPE_LIMITS: &[(&str, &str, u64, u64)] = &[
     ("kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9", "global_ports = 2", 1, 65_536),
     ("kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9", "groups = 9", 1, 65_536),
     ("kind = \"mesh\"\nextents = [3]\ncables = 2", "cables = 2", 1, 256),
+    ("kind = \"mesh\"\nextents = [3]", "per_switch = 1", 1, 4096),
 ];
 
 fn shaped(topology: &str) -> String {
@@ -553,6 +554,8 @@ fn a_value_of_another_kind_says_which_it_is() {
     assert!(no_toml.remedy.starts_with("write it as TOML"), "{no_toml}");
     let missing = |text: &str| Machine::parse("k.toml", text).unwrap_err().problem;
     assert_eq!(&*missing(&FULL.replace("name = \"full\"\n", "")), "is missing from the file");
+    let unnamed = Machine::parse("k.toml", &FULL.replace("name = \"full\"\n", "")).unwrap_err();
+    assert_eq!((unnamed.line, unnamed.column), (0, 0), "the file as a whole is at no line");
     assert_eq!(&*missing(&FULL.replace("ports = 8\n", "")), "is missing from [switch_models.s]");
 }
 
@@ -640,6 +643,9 @@ fn a_file_too_long_to_be_a_description_is_not_read() {
     assert!(error.problem.contains("are allowed"), "{error}");
     // The file as a whole has no column.
     assert_eq!((error.line, error.column), (0, 0));
+    std::fs::File::create(&path).unwrap().set_len(FILE_BYTES_MAX).unwrap();
+    let error = Machine::load(&path).unwrap_err();
+    assert!(!error.problem.contains("are allowed"), "{error}");
     let source = Source { file: "x".into(), text: "é = 1\n".into() };
     // Within a letter of two bytes: at the letter.
     let inside = source.error(1..2, "k", "p", "r");

@@ -189,8 +189,10 @@ mod tests {
             (format!("strange = 1\n{LIST}"), "strange"),
             (format!("{LIST}strange = 1\n"), "strange"),
             (format!("{LIST}[racks]\nstrange = 1\n"), "strange"),
+            (format!("{LIST}[racks]\nhosts_per_rack = 0\n"), "hosts_per_rack"),
             (format!("{LIST}[racks]\nhosts_per_rack = 1001\n"), "hosts_per_rack"),
             (format!("{LIST}[racks]\nracks_per_row = 0\n"), "racks_per_row"),
+            (format!("{LIST}[racks]\nracks_per_row = 1001\n"), "racks_per_row"),
         ] {
             let error = Prices::parse("p.toml", &text).expect_err(expected).to_string();
             assert!(error.contains(expected), "{expected}: {error}");

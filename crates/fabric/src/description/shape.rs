@@ -94,12 +94,12 @@ fn fat_tree(s: &Section<'_>) -> Result<Topology> {
         })?;
         return Ok(Topology::FatTree(tree));
     }
+    if let (false, Some(error)) = (s.has("down"), s.misspelt("radix")) {
+        return Err(error);
+    }
     let down = s.required_counts("down", 1..=4096, "[8] (or give `radix` and `levels`)")?.value;
     let up = s.required_counts("up", 1..=4096, "[4]")?.value;
     let widths = s.counts("widths", 1..=4096)?.map_or(Vec::new(), |widths| widths.value);
-    // Known although not there, so that a slip in either is suggested.
-    s.count("radix", 2..=4096)?;
-    s.count("levels", 2..=16)?;
     Ok(Topology::FatTree(FatTree { down, up, widths }))
 }
 

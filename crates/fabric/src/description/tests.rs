@@ -429,7 +429,11 @@ const BAD: &[Bad] = &[
     generated("[hosts]\nmodel = \"h\"\ncount = 225\nname = \"n{host1}\"\n", "", "hosts", "", "there are no hosts"),
     generated("[hosts]\n", "[hots]\n", "hots", "[hots]", "is not a known key"),
     generated("kind = ", "kid = ", "topology.kid", "kid = ", "is not a known key"),
+    generated("kind = \"torus\"\nextents = [4, 2]", "kind = \"fat-tree\"\nradx = 8\nlevels = 2", "topology.radx", "radx = 8", "is not a known key"),
+    generated("kind = \"torus\"\nextents = [4, 2]", "kind = \"fat-tree\"\nup = [2]", "topology.down", "[topology]", "is missing"),
     generated("[1, 0]", "[1, 1]", "plan.dimension_order", "[1, 1]", "is no order"),
+    generated("[1, 0]", "[31]", "plan.dimension_order", "[31]", "is no order"),
+    generated("[1, 0]", "[32]", "plan.dimension_order", "[32]", "is out of range"),
     generated("[1, 0]", "[1, 0, 2]", "plan.dimension_order", "[1, 0, 2]", "names 3 dimensions, and the topology has 2"),
 ];
 

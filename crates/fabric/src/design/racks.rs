@@ -155,6 +155,9 @@ mod tests {
         );
         assert_eq!((cables[0].number, cables[0].rate_bits_per_s), (1, 10_000_000_000));
         assert!(cables.iter().map(|cable| cable.number).eq(1..=48));
+        // Of six racks the third is the middle one, not the fourth.
+        let six = Machine::parse("m.toml", &text.replace("count = 40", "count = 48")).unwrap();
+        assert_eq!(Places::of(&six, &prices).switches, [0, 2, 3, 5, 2, 2]);
         // The longest of all is what is missed.
         let short = Prices { cables: prices.cables[..30].to_vec(), ..prices.clone() };
         assert_eq!(cable_list(&machine, &short).map_err(|m| (m * 100.0).round()).unwrap_err(), 52.0);

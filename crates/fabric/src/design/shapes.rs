@@ -278,6 +278,12 @@ mod tests {
         assert_eq!(factorisations(12), [vec![6, 2], vec![4, 3], vec![3, 2, 2]]);
         assert_eq!(factorisations(7), Vec::<Vec<u32>>::new());
         assert!(factorisations(64).contains(&vec![2; 6]));
+        for number in [64, 96, 162, 240] {
+            let all = factorisations(number);
+            assert!(all.iter().all(|list| list.iter().product::<u32>() == number), "{all:?}");
+            let is_short = |list: &Vec<u32>| list.len() <= 4 || list.iter().all(|&factor| factor == 2);
+            assert!(all.iter().any(|list| list.len() == 4) && all.iter().all(is_short), "{all:?}");
+        }
     }
 
     fn named(list: Vec<(Topology, Table)>) -> Vec<String> {

@@ -160,6 +160,13 @@ fn what_cannot_be_had_is_tried_once() {
 }
 
 #[test]
+fn a_link_has_no_more_cables_than_a_description_takes() {
+    let prices = prices(&SMALL.replace("ports = 8", "ports = 300"));
+    let most = shapes::shapes(&prices, 16).iter().map(|shape| shape.cables_max).max();
+    assert_eq!(most, Some(256));
+}
+
+#[test]
 fn prices_are_told_apart_by_hundredths() {
     assert_eq!([1.23, 1.0, 0.005, 0.0].map(hundredths), [123, 100, 1, 0]);
 }

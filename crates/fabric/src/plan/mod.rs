@@ -628,6 +628,21 @@ mod tests {
         assert_eq!(subnet.host_address(2), None);
         assert_eq!(subnet.broadcast(), Ipv4Addr::new(10, 0, 1, 3));
         assert_eq!(subnet.to_string(), "10.0.1.0/30");
+        // All addresses there are, and no more than one by a prefix that only a file can have.
+        let all = Subnet { network: Ipv4Addr::UNSPECIFIED, prefix_bits: 0 };
+        assert_eq!((all.broadcast(), all.host_address(u32::MAX)), (Ipv4Addr::BROADCAST, None));
+        let none = Subnet { network: Ipv4Addr::new(10, 0, 1, 7), prefix_bits: 33 };
+        assert_eq!((none.broadcast(), none.host_address(0)), (none.network, None));
+    }
+
+    #[test]
+    fn names_of_vlan_interfaces_are_no_longer_than_linux_takes() {
+        let mut plan = two_switches_and_four_hosts();
+        let own = &mut plan.hosts[0].attachments[0];
+        own.interface = "enp129s0f1".into();
+        assert_eq!(own.vlan_interface_prefix(), "enp129s0f1");
+        own.interface += "n";
+        assert_eq!(own.vlan_interface_prefix(), "ay0");
     }
 
     #[test]
@@ -690,5 +705,11 @@ mod tests {
         plan.switches[0].ports[6].membership.pvid = Some(plan.vlans[0].vid);
         plan.vlans.swap(0, 1);
         assert_eq!(plan.check_invariants().len(), 2);
+        let mut twice = two_switches_and_four_hosts();
+        twice.vlans[1].vid = twice.vlans[0].vid;
+        assert_eq!(twice.check_invariants(), ["VLANs are not in ascending order"]);
+        let mut bare = two_switches_and_four_hosts();
+        bare.links[0].ends.iter_mut().for_each(|end| end.ports.clear());
+        assert_eq!(bare.check_invariants(), ["link 0 has no cable"]);
     }
 }

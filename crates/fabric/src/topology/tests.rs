@@ -55,9 +55,15 @@ fn trees_and_products_of_complete_graphs_use_all_their_ports() {
     let all_used = |topology: &Topology| {
         matches!(
             topology,
-            Topology::FatTree(_) | Topology::HyperX(_) | Topology::Complete(_) | Topology::Ring(_)
+            Topology::FatTree(_)
+                | Topology::HyperX(_)
+                | Topology::Complete(_)
+                | Topology::Ring(_)
+                | Topology::Tree(_)
+                | Topology::Dragonfly(_)
         )
     };
+    // The dragonflies here have as many global ports as other groups, or a multiple.
     for topology in every_kind().into_iter().filter(all_used) {
         let graph = graph(&topology);
         for switch in graph.switches() {
@@ -76,6 +82,16 @@ fn a_topology_may_be_as_large_as_its_limits_say() {
     assert!(matches!(error, TopologyError::TooLarge { what: "ports on a switch", .. }), "{error}");
     let ring = |switch_count| Topology::Ring(Ring { switch_count }).check();
     assert!(ring(65_535).is_ok() && ring(65_536).is_err());
+    let hyperx = |extent| Topology::HyperX(HyperX { extents: vec![extent], widths: vec![] }).check();
+    assert!(hyperx(4096).is_ok() && hyperx(4097).is_err());
+    let fat = |down| Topology::FatTree(FatTree { down: vec![down], up: vec![2], widths: vec![] }).check();
+    assert!(fat(4096).is_ok() && fat(4097).is_err());
+    let dragonfly = |group_size, global_port_count| {
+        Topology::Dragonfly(Dragonfly { group_size, global_port_count, group_count: 2 }).check()
+    };
+    for (group_size, global_port_count, is_taken) in [(4096, 1, true), (1, 4096, true), (1, 4097, false)] {
+        assert_eq!(dragonfly(group_size, global_port_count).is_ok(), is_taken, "{group_size}");
+    }
     let tree = |switch_count| Topology::Tree(Tree { arity: 2, switch_count }).check();
     assert_eq!(tree(SWITCH_COUNT_MAX as u32), Ok(()));
     let error = tree(SWITCH_COUNT_MAX as u32 + 1).unwrap_err();
@@ -267,7 +283,8 @@ fn widths_and_extents_that_make_no_topology_are_named() {
     for (topology, message) in cases {
         assert_eq!(topology.build(LINK).unwrap_err().to_string(), message);
     }
-    assert!(FatTree::of_radix(5, 3).is_err());
+    assert!(FatTree::of_radix(5, 3).is_err() && FatTree::of_radix(0, 2).is_err());
+    assert_eq!(FatTree::of_radix(2, 2).unwrap(), FatTree { down: vec![2], up: vec![1], widths: vec![] });
     assert!(FatTree::of_radix(4, 1).is_err() && FatTree::of_radix(4, 17).is_err());
     let hosts = HostLayout { per_switch_count: 65_534, nic_count: 1, link: LINK };
     let ring = |hosts| Topology::Ring(Ring { switch_count: 3 }).build_with_hosts(LINK, hosts);

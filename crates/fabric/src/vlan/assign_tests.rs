@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use super::addresses::split;
+use super::networks_for_tests::described as machine;
 use super::*;
 use crate::description::Machine;
 use crate::graph::{LinkId, SwitchId};
@@ -35,15 +36,6 @@ fn a_subnet_is_split_into_parts_with_room_or_not_at_all() {
             assert!(first.prefix_bits <= 24 || part_count * least.max(256) > size, "{base} {part_count}");
         }
     }
-}
-
-fn machine(topology: &str, model: &str, options: &str) -> Machine {
-    let text = format!(
-        "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n{model}\n[host_models.h]\n\
-         nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
-         [hosts]\nmodel = \"h\"\nper_switch = 2\n[plan]\n{options}\n"
-    );
-    Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn planned(topology: &str, model: &str, options: &str) -> Plan {
@@ -122,6 +114,12 @@ fn checks_say_what_holds_and_what_does_not() {
         let found = said(&plan, name);
         assert!(found.0 == status && found.1.contains(wanted), "{model} {options}: {found:?}");
     }
+    // Two VLANs in a subnet with room for one.
+    let few = "vlans = \"fewest\"\nvlan_subnet = \"10.0.0.0/27\"";
+    let two = planned("kind = \"mesh\"\nextents = [4, 2]", "", few);
+    let found = said(&two, "addresses");
+    assert!(two.vlans.len() == 2 && found.0 == Status::Fails, "{found:?}");
+    assert!(found.1.contains("10.0.0.0/27 has no room for 16 interfaces on 2 VLANs"), "{found:?}");
     assert_eq!(said(&planned(RING, "", ""), "reach").1, "is not there");
     assert_eq!(said(&planned(RING, "", ""), "mstp").1, "is not there");
 }
@@ -295,6 +293,20 @@ fn identifiers_in_any_order_are_continued() {
     }
 }
 
+/// 255 hosts and the addresses of the subnet itself do not fit into 256.
+#[test]
+fn the_subnet_of_a_vlan_has_room_for_the_last_host() {
+    for (host_count, prefix_bits) in [(254, 24), (255, 23)] {
+        let text = format!(
+            "name = \"m\"\n[switch_models.s]\nports = 300\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\nkind = \"star\"\nswitches = 1\n\
+             switch_model = \"s\"\n[hosts]\nmodel = \"h\"\ncount = {host_count}\n"
+        );
+        let plan = plan(&Machine::parse("m.toml", &text).unwrap()).unwrap();
+        assert_eq!((plan.vlans[0].subnet.prefix_bits, plan.verdicts.are_good()), (prefix_bits, true));
+    }
+}
+
 #[test]
 fn hosts_prime_twice_within_the_shortest_aging_time() {
     let period_s = |model: &str, options: &str| planned(RING, model, options).priming.period_s;
@@ -378,6 +390,12 @@ fn the_first_switch_and_host_count_like_all_others() {
     assert!(crate::broadcast::turns(&low).arp_cycle.is_empty());
     let (_, detail) = said(&low, "broadcasts");
     assert!(detail.contains("it can pass the pause threshold, 100 bytes, by itself"), "{detail}");
+    let full = plan(&mixed("mac_table_max = 2", "routing = \"spanning-tree\"")).unwrap();
+    assert!(
+        said(&full, "mac table").1.contains("s0 needs 3 entries and has 2"),
+        "{:?}",
+        said(&full, "mac table")
+    );
     assert_eq!(low.mtu_bytes, 9000);
     assert_eq!(said(&low, "mtu").0, Status::Warning);
     // One that takes no untagged VLANs of several on a port makes the hosts tag.
@@ -503,6 +521,8 @@ fn routes_between_halves_are_as_wide_as_the_slower_direction() {
     // Two links of 1 Gbit/s each way, or none.
     assert_eq!([across(4, 2), across(2, 4)], [2_000_000_000; 2]);
     assert_eq!([across(4, 0), across(0, 4), across(0, 0)], [0; 3]);
+    let one = super::networks_for_tests::Parts::of(&[(0, 1)], &[1, 1]).network(&[]);
+    assert_eq!(super::assign::routed_across(&one, &[1, 1], &[false, true]), 1_000_000_000);
 }
 
 /// A port that was the first of a LAG has a host with one cable now.
@@ -548,11 +568,12 @@ fn what_is_cut_off_is_on_no_vlan() {
             assert_eq!(left.choice.vlan_index(own, own).is_none(), is_cut_off, "{own:?}");
         }
         assert!(left.vlans.iter().all(|vlan| !vlan.sources.contains(&SwitchId(1))));
+        assert_eq!(said(&left, "routes").0, Status::Holds, "{:?}", said(&left, "routes"));
     }
     // Nothing at all is left.
     for routing in ["auto", "minimal", "up-down", "spanning-tree"] {
         let options = format!("routing = \"{routing}\"");
-        let alone = super::assign_tests::machine("kind = \"star\"\nswitches = 1", "", &options);
+        let alone = super::networks_for_tests::described("kind = \"star\"\nswitches = 1", "", &options);
         let left = plan_without(&alone, &[Failure::Switch(SwitchId(0))]);
         assert!(left.is_err() || left.is_ok_and(|plan| said(&plan, "reach").0 == Status::Warning));
     }

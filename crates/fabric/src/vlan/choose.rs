@@ -94,10 +94,14 @@ fn less_busy(
     };
     let evaluation = evaluate(network, &solution);
     let is_sound = evaluation.is_free || !options.pause;
-    let before = best.evaluation.pressure(network);
-    let is_better = evaluation.pressure(network) < before - before / WORTHWHILE;
+    let is_better = is_worthwhile(best.evaluation.pressure(network), evaluation.pressure(network));
     (is_sound && is_better && solution.trees.len() <= effort.vlans_max)
         .then_some(Judged { solution, evaluation })
+}
+
+/// Whether a busiest link is so much less busy than before that a search is worth its VLANs.
+fn is_worthwhile(before: u128, after: u128) -> bool {
+    after < before - before / WORTHWHILE
 }
 
 /// Less busy routes where switches tag.
@@ -281,7 +285,7 @@ fn asked(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<C
         Routing::NoWrapTransit => in_orders(network, grid, options, WrapRule::NoTransit),
         Routing::Minimal => minimal(network, options),
         Routing::UpDown => vec![(up_down(network, is_few), None)],
-        Routing::SpanningTree => vec![(spanning_tree(network), Some(1))],
+        Routing::SpanningTree => vec![(spanning_tree(network), None)],
         Routing::Auto => {
             let on_grid = in_orders(network, grid, options, WrapRule::Shortest);
             if on_grid.is_empty() || is_few { [on_grid, minimal(network, options)].concat() } else { on_grid }
@@ -293,7 +297,7 @@ fn asked(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<C
 fn safe(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<Candidate> {
     let mut candidates = in_orders(network, grid, options, WrapRule::NoTransit);
     candidates.push((up_down(network, options.grouping == Grouping::Fewest), None));
-    candidates.push((spanning_tree(network), Some(1)));
+    candidates.push((spanning_tree(network), None));
     candidates
 }
 
@@ -325,17 +329,13 @@ fn in_orders(
 
 #[cfg(test)]
 mod tests {
+    use super::super::networks_for_tests::described;
     use super::*;
     use crate::description::Machine;
     use crate::topology::Topology;
 
     fn machine(topology: &str, options: &str) -> Machine {
-        let text = format!(
-            "name = \"m\"\n[switch_models.s]\nports = 64\nrate_gbps = 1\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 2\n[plan]\n{options}\n"
-        );
-        Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+        described(topology, "", options)
     }
 
     /// The flows of pairs' ways on the busiest channel.
@@ -429,6 +429,41 @@ mod tests {
             };
             assert!(count("fewest") < count("per-source"), "{topology}");
         }
+    }
+
+    #[test]
+    fn a_search_is_worth_it_from_a_twentieth_on() {
+        assert!(is_worthwhile(100, 94) && !is_worthwhile(100, 95) && !is_worthwhile(100, 100));
+        assert!(is_worthwhile(19, 18) && !is_worthwhile(0, 0));
+    }
+
+    #[test]
+    fn less_busy_routes_have_as_many_vlans_as_there_may_be() {
+        let machine = machine("kind = \"complete\"\nswitches = 5", "");
+        let (network, options) = (Network::of(&machine, &[]), &machine.options);
+        let one = judge(&network, options, Tagging::Switch, (spanning_tree(&network), None));
+        let found = |vlans_max| {
+            let effort = Effort { vlans_max, balances: true };
+            less_busy(&network, None, options, Tagging::Switch, effort, &one)
+        };
+        // One for each switch.
+        assert_eq!(found(5).map(|judged| judged.solution.trees.len()), Some(5));
+        assert!(found(4).is_none());
+    }
+
+    #[test]
+    fn few_vlans_or_a_less_busy_link_come_first_as_asked() {
+        let machine = machine("kind = \"mesh\"\nextents = [3, 3]", "");
+        let network = Network::of(&machine, &[]);
+        let judged = |paths| judge(&network, &machine.options, Tagging::Switch, (paths, None));
+        let (one, several) = (judged(spanning_tree(&network)), judged(balanced(&network, Spread::ByLoad)));
+        let is_one_better = |grouping| {
+            let options = PlanOptions { grouping, ..machine.options.clone() };
+            rank(&network, &options, &one) < rank(&network, &options, &several)
+        };
+        assert!(one.evaluation.is_free && several.evaluation.is_free);
+        let all = [Grouping::Fewest, Grouping::PerSource, Grouping::Balanced];
+        assert_eq!(all.map(is_one_better), [true, false, false]);
     }
 
     #[test]

@@ -34,15 +34,21 @@ pub fn plan_from(machine: &Machine, in_use: &InUse) -> Result<Plan, DescriptionE
     let has_vlans = !start.trees.is_empty();
     let repaired = if has_vlans { repair::repaired(&network, &start) } else { None };
     let is_safe = |judged: &Judged| judged.evaluation.is_free || !machine.options.pause;
-    let limit = anew.best.evaluation.pressure(&network) / 2 * 3;
     let new_switches = in_use.new_switches(machine, &network);
     let kept = repaired.map(|judged| placed(&network, judged, &new_switches, &is_safe));
     let anew_is_usable = is_safe(&anew.best) && fits(machine, &anew.best);
-    let is_as_good = |judged: &Judged| fits(machine, judged) && judged.evaluation.pressure(&network) <= limit;
+    let pressure = |judged: &Judged| judged.evaluation.pressure(&network);
+    let is_as_good =
+        |judged: &Judged| fits(machine, judged) && is_worth_keeping(pressure(judged), pressure(&anew.best));
     match kept.filter(|judged| is_safe(judged) && (!anew_is_usable || is_as_good(judged))) {
         Some(best) => assign(machine, &network, &Chosen { best, alternative: None }, &[], Some(in_use)),
         None => assign(machine, &network, &anew, &[], Some(in_use)),
     }
+}
+
+/// Whether the busiest link of routes in use is busier than that of new ones by half at most.
+fn is_worth_keeping(in_use: u128, anew: u128) -> bool {
+    in_use <= anew / 2 * 3
 }
 
 /// A repair is changed further where its busiest channel has more than so many times the least that any
@@ -178,7 +184,7 @@ fn placed(
 #[cfg(test)]
 mod tests {
     use super::super::network::Failure;
-    use super::super::networks_for_tests::Parts;
+    use super::super::networks_for_tests::{Parts, described};
     use super::super::paths::minimal::{Spread, balanced};
     use super::super::solution::{Senders, Solution, by_source};
     use super::super::{plan, plan_without};
@@ -190,17 +196,6 @@ mod tests {
     /// Switches cabled each to each, with two hosts each.
     fn complete(switch_count: usize, model: &str, options: &str) -> Machine {
         described(&format!("kind = \"complete\"\nswitches = {switch_count}"), model, options)
-    }
-
-    /// Two hosts at each switch.
-    fn described(topology: &str, model: &str, options: &str) -> Machine {
-        let text = format!(
-            "name = \"c\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n{model}\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\n{topology}\n\
-             switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n\
-             [plan]\n{options}\n"
-        );
-        Machine::parse("c.toml", &text).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]
@@ -274,6 +269,12 @@ mod tests {
         assert!(is_near(&one, &[18, 12]) && !is_near(&one, &[19, 12]) && !is_near(&one, &[12, 19]));
     }
 
+    #[test]
+    fn routes_in_use_may_be_busier_by_half() {
+        assert_eq!([80, 149, 150].map(|in_use| is_worth_keeping(in_use, 100)), [true; 3]);
+        assert!(!is_worth_keeping(151, 100) && is_worth_keeping(0, 0) && !is_worth_keeping(1, 0));
+    }
+
     /// Routes that wait in a cycle are in use where nothing pauses, and are given up when something does.
     #[test]
     fn routes_in_use_that_can_deadlock_stay_only_without_pause() {
@@ -304,6 +305,14 @@ mod tests {
             vlans_max(&described("kind = \"complete\"\nswitches = 4", model, options))
         };
         assert_eq!([most(""), most("spanning_tree = \"mstp\"")], [9, 2]);
+    }
+
+    #[test]
+    fn there_are_no_more_vlans_than_identifiers_from_the_first_on() {
+        let most = |first: u16| {
+            vlans_max(&described("kind = \"star\"\nswitches = 1", "", &format!("first_vlan = {first}")))
+        };
+        assert_eq!([most(2), most(4000), most(4094)], [4093, 95, 1]);
     }
 
     /// Dimension order round rings of five waits in a cycle; without a link other routes are taken, and no
@@ -372,6 +381,22 @@ mod tests {
             balanced_count += u32::from(busiest(&full) < busiest(&quick));
         }
         assert!(balanced_count > 0);
+    }
+
+    /// Of a repair that leaves hosts alone nobody expects more.
+    #[test]
+    fn routes_made_anew_on_the_vlans_in_use_are_those_asked_for() {
+        for (routing, method) in [("spanning-tree", "one spanning tree"), ("up-down", "up*/down*")] {
+            let of = |options: &str| described("kind = \"ring\"\nswitches = 6", "", options);
+            let loose = plan(&of("pause = false")).unwrap();
+            assert!(!loose.verdicts.deadlock.is_free());
+            let machine = of(&format!("routing = \"{routing}\""));
+            for reach in [Reach::Joints, Reach::Trees] {
+                let repaired = repaired_from(&machine, &InUse::of(&loose).unwrap(), &[], reach).unwrap();
+                assert!(repaired.method.contains(method), "{}", repaired.method);
+                assert_eq!(repaired.vlans.len(), loose.vlans.len());
+            }
+        }
     }
 
     /// Without pause routes may wait in a cycle, and are taken where that makes them less busy by a quarter.

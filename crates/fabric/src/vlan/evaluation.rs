@@ -326,6 +326,9 @@ pub(crate) fn channel_switches(network: &Network, channel: ChannelId) -> (LinkId
 
 #[cfg(test)]
 mod tests {
+    use super::super::networks_for_tests::Parts;
+    use super::super::paths::minimal::{Spread, balanced};
+    use super::super::solution::by_source;
     use super::*;
     use crate::graph::LinkSpec;
     use crate::topology::{Explicit, Topology};
@@ -355,5 +358,48 @@ mod tests {
         assert_eq!(busiest([2, 2, 12, 12, 6, 7]), Some((5, 7)));
         // Of equally busy ones the first.
         assert_eq!(busiest([3, 3, 12, 12, 6, 6]), Some((0, 3)));
+    }
+
+    /// Trees that a spanning tree protocol holds reach every switch.
+    #[test]
+    fn switches_without_hosts_are_at_the_end_of_no_route() {
+        let network = Parts::of(&[(0, 1), (1, 2), (2, 3)], &[2, 1, 0, 0]).network(&[]);
+        let own = |hosts| vec![Senders { vlan: 0, hosts }];
+        let solution = Solution {
+            method: String::new(),
+            settings: Vec::new(),
+            is_repaired: false,
+            trees: vec![vec![0, 1, 2]],
+            choice: Choice::BySource(vec![own(2), own(1), vec![], vec![]]),
+            vlan_count_min: 1,
+        };
+        let evaluation = evaluate(&network, &solution);
+        assert_eq!((evaluation.diameter_switches, evaluation.routed_flows, evaluation.hops), (2, 4, 4));
+        assert_eq!((evaluation.hops_min, evaluation.stretch()), (4, 1.0));
+        assert_eq!(evaluation.flows, [2, 2, 0, 0, 0, 0]);
+        let alone = Parts::of(&[], &[3]).network(&[]);
+        let evaluation = evaluate(&alone, &by_source(&alone, balanced(&alone, Spread::ByLoad)));
+        assert_eq!((evaluation.diameter_switches, evaluation.stretch()), (1, 1.0));
+    }
+
+    #[test]
+    fn each_step_of_a_cycle_is_shown_by_a_route_that_takes_it() {
+        let network = Parts::of(&[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)], &[1; 5]).network(&[]);
+        let solution = by_source(&network, balanced(&network, Spread::ByLoad));
+        let steps = cycle(&network, &solution);
+        assert_eq!(steps.len(), 5);
+        for (at, step) in steps.iter().enumerate() {
+            let next = steps[(at + 1) % steps.len()].held;
+            let tree = &solution.trees[step.vlan as usize];
+            let rooted = RootedTree::from_links(&adjacency(&network, tree), step.source.0);
+            let mut way = Vec::new();
+            let mut switch = step.destination.0;
+            while switch != step.source.0 {
+                let parent = rooted.parents[switch as usize];
+                way.insert(0, network.channel(parent.link, parent.to));
+                switch = parent.to;
+            }
+            assert!(way.windows(2).any(|two| two == [step.held, next]), "{step:?}: {way:?}");
+        }
     }
 }

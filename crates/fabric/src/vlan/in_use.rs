@@ -260,6 +260,33 @@ mod tests {
     }
 
     #[test]
+    fn a_new_host_is_on_the_vlan_that_most_of_its_switch_have() {
+        let kept = |switch: &str, vlan| KeptAttachment {
+            switch: switch.to_owned(),
+            vlan,
+            address: Ipv4Addr::UNSPECIFIED,
+            prefix_bits: 24,
+            address_number: 0,
+        };
+        let all =
+            [("a", Some(1)), ("a", Some(3)), ("a", Some(3)), ("a", None), ("b", Some(5)), ("b", Some(4))];
+        let attachments = all
+            .iter()
+            .enumerate()
+            .map(|(host, &(switch, vlan))| ((format!("h{host}"), "eth0".to_owned()), kept(switch, vlan)));
+        let in_use = InUse {
+            vlans: Vec::new(),
+            links: Vec::new(),
+            attachments: attachments.collect(),
+            lags: BTreeMap::new(),
+            method: String::new(),
+        };
+        // Of equally many the first one.
+        assert_eq!(["a", "b", "c"].map(|switch| in_use.usual_vlan(switch)), [3, 4, 0]);
+        assert_eq!(in_use.hosts_max(), Some(254));
+    }
+
+    #[test]
     fn links_are_known_by_ports_and_moved_ones_by_their_switches() {
         let before = joined(&[("a:21", "b:21"), ("a:22", "b:22"), ("a:23-24", "b:23-24")]);
         let in_use = InUse::of(&crate::vlan::plan(&before).unwrap()).unwrap();

@@ -268,6 +268,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pairs_flows_and_hops_are_those_of_switches_with_hosts() {
+        let network = Parts::of(&[(0, 1), (1, 2), (2, 3)], &[2, 0, 1, 3]).network(&[]);
+        let shortest = network.shortest();
+        // Of 2, 1 and 3 hosts those at other switches; two, three and one link apart.
+        assert_eq!((shortest.pairs, shortest.flow_count), (6, 2 * (2 + 6 + 3)));
+        assert_eq!(shortest.hops, 2 * (2 * 2 + 6 * 3 + 3));
+    }
+
+    #[test]
     fn a_link_is_up_where_it_and_both_its_ends_take_part() {
         // A row, of which the end is cut off, and one more link between the first two.
         let parts = Parts::of(&[(0, 1), (1, 2), (2, 3), (3, 4), (0, 1)], &[1; 5]);

@@ -1,10 +1,22 @@
 //! Random networks for tests of the planner's parts.
 
+use crate::description::Machine;
 use crate::graph::{Graph, LinkSpec};
 use crate::topology::{Explicit, Topology};
 use ayatori_random::Random;
 
 use super::network::{Failure, Network};
+
+/// A topology of switches with 16 ports and, by `model`, other keys; two hosts at each, and `[plan]`'s
+/// `options`.
+pub(crate) fn described(topology: &str, model: &str, options: &str) -> Machine {
+    let text = format!(
+        "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n{model}\n[host_models.h]\n\
+         nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
+         [hosts]\nmodel = \"h\"\nper_switch = 2\n[plan]\n{options}\n"
+    );
+    Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
 
 /// What a network is made of, so that it can be made again with something failed.
 pub(crate) struct Parts {

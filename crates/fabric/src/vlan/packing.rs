@@ -335,6 +335,15 @@ mod tests {
     }
 
     #[test]
+    fn pairs_of_neighbours_need_as_many_trees_as_hold_their_links() {
+        let complete: Vec<(u32, u32)> = (0..5).flat_map(|a| (a + 1..5).map(move |b| (a, b))).collect();
+        let least = |weights: &[u32]| pair_lower_bound(&Parts::of(&complete, weights).network(&[]));
+        // Ten links, four to a tree; of four switches with hosts six.
+        assert_eq!([least(&[1; 5]), least(&[2; 5]), least(&[1, 1, 1, 1, 0])], [3, 3, 2]);
+        assert_eq!(pair_lower_bound(&Parts::of(&[], &[1]).network(&[])), 1);
+    }
+
+    #[test]
     fn pairs_in_a_row_need_one_vlan() {
         let row: Vec<(u32, u32)> = (0..5).map(|at| (at, at + 1)).collect();
         let network = Parts::of(&row, &[1; 6]).network(&[]);

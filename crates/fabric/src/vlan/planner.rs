@@ -98,10 +98,16 @@ fn keep_what_is_in_use(machine: &Machine, network: &Network, in_use: &Chosen, ch
     let is_safe = repaired.evaluation.is_free || !machine.options.pause;
     let anew = &chosen.best;
     let anew_is_usable = (anew.evaluation.is_free || !machine.options.pause) && fits(machine, anew);
-    let limit = anew.evaluation.pressure(network) + anew.evaluation.pressure(network) / 4;
-    if is_safe && (!anew_is_usable || repaired.evaluation.pressure(network) <= limit) {
+    let is_as_good =
+        is_about_as_good(repaired.evaluation.pressure(network), anew.evaluation.pressure(network));
+    if is_safe && (!anew_is_usable || is_as_good) {
         *chosen = Chosen { best: repaired, alternative: None };
     }
+}
+
+/// Whether the busiest link of a repair is busier than that of new routes by a quarter at most.
+fn is_about_as_good(repaired: u128, anew: u128) -> bool {
+    repaired <= anew + anew / 4
 }
 
 pub(super) fn chosen(machine: &Machine, network: &Network, balances: bool) -> Chosen {
@@ -156,5 +162,16 @@ pub(super) fn tagging(machine: &Machine) -> Tagging {
         TaggingOption::Host => Tagging::Host,
         TaggingOption::Auto if all_can => Tagging::Switch,
         TaggingOption::Auto => Tagging::Host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repair_may_be_busier_by_a_quarter() {
+        assert_eq!([80, 124, 125].map(|repaired| is_about_as_good(repaired, 100)), [true; 3]);
+        assert!(!is_about_as_good(126, 100) && is_about_as_good(0, 0) && !is_about_as_good(1, 0));
     }
 }

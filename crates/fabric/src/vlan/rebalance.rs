@@ -247,6 +247,7 @@ fn plus(users: &[User], user: User, hosts: u32) -> Vec<User> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::networks_for_tests::Parts;
     use super::super::planner::chosen;
     use super::*;
     use crate::description::Machine;
@@ -329,6 +330,48 @@ mod tests {
             moved_count > 0 && split_count > 0 && relinked_count > 0,
             "{moved_count} {split_count} {relinked_count}"
         );
+    }
+
+    #[test]
+    fn hosts_of_a_switch_leave_a_vlan_all_or_half() {
+        let (network, one) = start("kind = \"ring\"\nswitches = 3", "routing = \"spanning-tree\"");
+        let room = Room { vlans_max: 1, allows_cycles: false };
+        let mut search = Search::new(&network, &one.solution, room);
+        search.vlans[0].users = [1, 2, 5].into_iter().map(|hosts| User { switch: 0, hosts }).collect();
+        let portions: Vec<(u32, u32)> =
+            search.portions(0).into_iter().map(|(user, hosts)| (user.hosts, hosts)).collect();
+        assert_eq!(portions, [(1, 1), (2, 2), (2, 1), (5, 5), (5, 2)]);
+    }
+
+    /// Leaves 0 to 3 and three spines. Three leaves send to the last one by the first spine, and all else is
+    /// spread.
+    #[test]
+    fn a_channel_busy_with_single_flows_of_vlans_is_relieved() {
+        let links: Vec<(u32, u32)> = (0..4).flat_map(|leaf| (4..7).map(move |spine| (leaf, spine))).collect();
+        let network = Parts::of(&links, &[1, 1, 1, 1, 0, 0, 0]).network(&[]);
+        // By leaf: the leaf that is reached by each of the spines.
+        let reached: [[u32; 3]; 4] = [[3, 1, 2], [3, 2, 0], [3, 0, 1], [0, 1, 2]];
+        let tree = |(leaf, reached): (u32, [u32; 3])| {
+            let down = reached.into_iter().enumerate().map(|(spine, far)| 3 * far + spine as u32);
+            let mut tree: Vec<u32> = (3 * leaf..3 * leaf + 3).chain(down).collect();
+            tree.sort_unstable();
+            tree
+        };
+        let sender = |leaf: u32| if leaf < 4 { vec![Senders { vlan: leaf, hosts: 1 }] } else { vec![] };
+        let solution = Solution {
+            method: String::new(),
+            settings: Vec::new(),
+            is_repaired: false,
+            trees: (0..).zip(reached).map(tree).collect(),
+            choice: Choice::BySource((0..7).map(sender).collect()),
+            vlan_count_min: 1,
+        };
+        let room = Room { vlans_max: 4, allows_cycles: true };
+        let mut search = Search::new(&network, &solution, room);
+        let to_last = network.channel(9, 4).index();
+        assert_eq!((search.flows[to_last], search.flows.iter().max()), (3, Some(&3)));
+        assert!(search.step());
+        assert_eq!(search.flows.iter().max(), Some(&2));
     }
 
     #[test]

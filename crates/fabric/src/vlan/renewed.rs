@@ -29,8 +29,8 @@ pub(super) fn renewed(
     let count = in_use.trees.len();
     let is_usable = |judged: &Judged| {
         let is_safe = judged.evaluation.is_free || !machine.options.pause;
-        let trees = judged.solution.trees.len();
-        is_safe && (1..=count).contains(&trees) && matches!(judged.solution.choice, Choice::BySource(_))
+        let fits = judged.solution.trees.len() <= count;
+        is_safe && fits && matches!(judged.solution.choice, Choice::BySource(_))
     };
     let smaller = || {
         let all = SMALLER.into_iter().map(|(routing, grouping)| {
@@ -87,6 +87,7 @@ fn hosts_in_common(before: &[Vec<Senders>], old: usize, after: &[Vec<Senders>], 
 
 #[cfg(test)]
 mod tests {
+    use super::super::networks_for_tests::described;
     use super::super::planner::chosen;
     use super::*;
 
@@ -142,12 +143,7 @@ mod tests {
     }
 
     fn machine(topology: &str, options: &str) -> Machine {
-        let text = format!(
-            "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
-             nic = [{{ name = \"e\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 2\n[plan]\n{options}\n"
-        );
-        Machine::parse("m.toml", &text).unwrap()
+        described(topology, "", options)
     }
 
     #[test]

@@ -216,6 +216,19 @@ mod tests {
         assert_eq!([loads.flows[to_hosts.index()], loads.flows[to_none.index()], loads.hops], [2, 0, 4]);
     }
 
+    /// Also where a rate is a power of two and nothing is rounded.
+    #[test]
+    fn less_than_the_most_is_a_flow_less() {
+        let link = crate::graph::LinkSpec { rate_bits_per_s: 1 << 30, latency_ps: 0, cable_count: 1 };
+        let switches = ["a", "b"].map(String::from).to_vec();
+        let pair = crate::topology::Explicit { switches, links: vec![(0, 1, 1)] };
+        let graph = crate::topology::Topology::Explicit(pair).build(link).unwrap();
+        let network = Network::new(&graph, 1, vec![1, 1], &[]);
+        let ceiling = Ceiling::of(&network, &[5, 3]);
+        assert_eq!((&ceiling.below[..], &ceiling.at[..]), (&[4, 4][..], &[5, 5][..]));
+        assert_eq!((ceiling.count, ceiling.first), (1, 0));
+    }
+
     #[test]
     fn a_ceiling_is_reached_as_the_busiest_channels_say() {
         // Two links of 1 Gbit/s and one of ten times that.

@@ -340,6 +340,8 @@ fn more_switches_than_the_planner_takes_are_refused() {
     // Nothing is built before it is refused: a million switches would take a minute.
     let torus = text.replace("ring\"\nswitches = 4097", "torus\"\nextents = [1000, 1000]");
     assert!(refusal(&torus).contains("1000000 switches, and the planner takes 4096"));
+    let most = text.replace("switches = 4097", "switches = 4096");
+    assert_eq!(Machine::parse("big.toml", &most).unwrap().switches.len(), 4096);
     // A description has a million switches at most, 1,048,576 among them.
     let most = torus.replace("[1000, 1000]", "[1024, 1024]");
     assert!(refusal(&most).contains("1048576 switches, and the planner takes 4096"));

@@ -31,9 +31,11 @@ impl RootedTree {
             children[*place as usize] = switch as u32;
             *place += 1;
         }
+        // So no switch is reached twice: each is the child of one other.
+        assert_eq!(parents[root as usize].to, NONE, "the root {root} has no parent");
         let mut order = vec![root];
         let mut at = 0;
-        while at < order.len() && order.len() <= parents.len() {
+        while at < order.len() {
             let [from, to] = [0, 1].map(|next| firsts[order[at] as usize + next] as usize);
             order.extend_from_slice(&children[from..to]);
             at += 1;
@@ -237,6 +239,20 @@ mod tests {
                 assert_eq!((tree.links(), tree.parents.len()), (links.clone(), network.switch_count()));
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "the root 0 has no parent")]
+    fn parents_in_a_cycle_with_the_root_are_no_tree() {
+        let parents = [1, 0].map(|to| Arc { to, link: 0 });
+        RootedTree::from_parents(0, parents.to_vec());
+    }
+
+    #[test]
+    #[should_panic(expected = "must form a tree")]
+    fn parents_in_a_cycle_beside_the_root_are_no_tree() {
+        let parents = [NONE, 2, 1].map(|to| Arc { to, link: 0 });
+        RootedTree::from_parents(0, parents.to_vec());
     }
 
     #[test]

@@ -303,6 +303,20 @@ fn a_process_that_was_up_is_gone_after_two_refusals() {
 }
 
 #[test]
+fn a_dial_that_nobody_answers_in_time_is_said() {
+    let (mut acceptor, far) = dialling();
+    let (_stream, _) = answered(&mut acceptor, &far);
+    assert_eq!(acceptor.shared.obstacles.to(ProcessId(1)), None);
+    let obstacle = (0..8).find_map(|_| {
+        pass_time(&mut acceptor);
+        acceptor.act();
+        acceptor.shared.obstacles.to(ProcessId(1))
+    });
+    let obstacle = obstacle.expect("it is kept").to_string();
+    assert!(obstacle.ends_with("connected, and no process of this job answered"), "{obstacle}");
+}
+
+#[test]
 fn an_address_that_cannot_be_dialled_is_tried_again_soon() {
     let lo = interface("lo", 1, &["127.255.255.255/8"]);
     // No connection can be made to the address of all.

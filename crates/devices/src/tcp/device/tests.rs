@@ -493,7 +493,9 @@ fn a_connection_read_alone_is_read_for_other_receives_too() {
         }
         assert!(a.solo != NONE, "nothing else has come for long");
         a.expect(hint);
+        a.polls_count = 0;
         hand_over(&mut a, &mut b, b"unexpected");
+        assert!(a.polls_count < WATCH_AGAIN / 2, "all are looked at after a few polls");
     }
     let read_alone = |a: &mut Tcp, b: &mut Tcp| {
         a.expect(Some(ProcessId(1)));

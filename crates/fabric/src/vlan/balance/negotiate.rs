@@ -327,6 +327,14 @@ mod tests {
     }
 
     #[test]
+    fn where_not_every_source_may_have_a_tree_nothing_is_negotiated() {
+        let network = network("kind = \"ring\"\nswitches = 7");
+        assert!(negotiated(&network, limits(&network, 6)).is_none());
+        let (_, found) = negotiated(&network, limits(&network, 7)).unwrap();
+        assert_eq!(found.tree_count(), 7);
+    }
+
+    #[test]
     fn the_negotiation_goes_on_from_the_best_trees() {
         let network = network(TOPOLOGIES[0]);
         let mut talks = Talks::new(&network, limits(&network, 100), 1, true, 1).unwrap();

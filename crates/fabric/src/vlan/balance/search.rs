@@ -277,7 +277,7 @@ impl<'a> Search<'a> {
                 self.reroute(turn);
             }
             let now = (self.worst(), self.potential());
-            if now.0 < best.0 - 1e-9 || (now.0 < best.0 + 1e-9 && now.1 < best.1 * 0.999) {
+            if is_better(now, (best.0, best.1)) {
                 best = (now.0, now.1, self.trees.clone());
                 idle = 0;
             } else {
@@ -551,6 +551,12 @@ pub(super) fn power(load: f64) -> f64 {
     fourth * fourth
 }
 
+/// Whether the busiest channel is less busy than before, or as busy and the others are less: load of the
+/// busiest channel and potential, now and before.
+pub(super) fn is_better(now: (f64, f64), before: (f64, f64)) -> bool {
+    now.0 < before.0 - 1e-9 || (now.0 < before.0 + 1e-9 && now.1 < before.1 * 0.999)
+}
+
 /// The way that ends with an arc, from the tree on; `None` if it crosses a switch twice.
 pub(super) fn simple_way(last: u32, came: &[u32], to: impl Fn(u32) -> u32) -> Option<Vec<u32>> {
     let way = std::iter::successors(Some(last), |&arc| Some(came[arc as usize]).filter(|&arc| arc != NONE));
@@ -603,6 +609,15 @@ mod tests {
             }
         }
         assert!(refused > 0);
+    }
+
+    #[test]
+    fn the_busiest_channel_decides_what_is_better_then_the_rest() {
+        assert!(is_better((1.0, 9.0), (1.5, 5.0)) && !is_better((1.5, 5.0), (1.0, 9.0)));
+        assert!(is_better((1.0, 5.0), (1.0, 9.0)) && !is_better((1.0, 9.0), (1.0, 5.0)));
+        // What is the same is no better, nor what is less by a rounding or by a little of the others.
+        assert!(!is_better((1.0, 5.0), (1.0, 5.0)) && !is_better((1.0 - 1e-12, 5.0), (1.0, 5.0)));
+        assert!(!is_better((1.0, 4.999), (1.0, 5.0)) && is_better((1.0 + 1e-12, 4.9), (1.0, 5.0)));
     }
 
     #[test]
@@ -679,6 +694,10 @@ mod tests {
         assert!(trees.windows(2).all(|two| two[0].tree.root() <= two[1].tree.root()));
         let order: Vec<Vec<u32>> = trees[..4].iter().map(|tree| tree.tree.order.clone()).collect();
         assert_eq!(order, [1, 2, 3, 4].map(|to| vec![0, to]));
+        // Trees that a search begins with are for the hosts in their order, too.
+        let again = Search::new(&network, &trees, 1e-9, true, 1).unwrap();
+        let firsts: Vec<u32> = again.trees[..4].iter().map(|tree| tree.first_host).collect();
+        assert_eq!(firsts, [0, 1, 2, 3]);
     }
 
     #[test]

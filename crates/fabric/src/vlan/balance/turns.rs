@@ -178,16 +178,11 @@ fn better_place(
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::test_network;
     use super::*;
-    use crate::description::Machine;
 
     fn network(topology: &str) -> Network {
-        let text = format!(
-            "name = \"t\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
-             nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\nswitch_model = \"s\"\n{topology}\n\
-             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
-        );
-        Network::of(&Machine::parse("t.toml", &text).unwrap(), &[])
+        test_network(topology, 1)
     }
 
     const TOPOLOGIES: [&str; 3] = [

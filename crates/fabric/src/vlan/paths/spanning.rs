@@ -22,7 +22,9 @@ pub(crate) fn spanning_tree(network: &Network) -> Paths {
         .min_by_key(|tree| hops_between_hosts(network, tree));
     let links = best.map_or_else(Vec::new, |tree| tree.links());
     let adjacency = adjacency(network, &links);
-    let trees = network.sources().map(|source| RootedTree::from_links(&adjacency, source)).collect();
+    // The root may have no hosts and one branch: then it is left out, too.
+    let tree = |source| RootedTree::from_links(&adjacency, source).pruned(network);
+    let trees = network.sources().map(tree).collect();
     Paths { method: "one spanning tree".into(), settings: vec!["routing = \"spanning-tree\"".into()], trees }
 }
 
@@ -45,4 +47,31 @@ fn hops_between_hosts(network: &Network, tree: &RootedTree) -> u128 {
     let below = subtree_weights(network, tree);
     let all = below[tree.root() as usize];
     tree.order[1..].iter().map(|&s| u128::from(below[s as usize]) * u128::from(all - below[s as usize])).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::networks_for_tests::Parts;
+    use super::*;
+
+    #[test]
+    fn switches_without_hosts_at_the_end_of_a_row_are_left_out() {
+        for weights in [[0, 1, 1, 0], [0, 0, 2, 1], [1, 0, 0, 1]] {
+            let network = Parts::of(&[(0, 1), (1, 2), (2, 3)], &weights).network(&[]);
+            let first = weights.iter().position(|&hosts| hosts > 0).unwrap() as u32;
+            let last = weights.iter().rposition(|&hosts| hosts > 0).unwrap() as u32;
+            for tree in spanning_tree(&network).trees {
+                assert_eq!(tree.links(), (first..last).collect::<Vec<_>>(), "{weights:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_tree_with_the_shortest_paths_is_taken() {
+        // A ring of five: hosts are nearest to each other where the link between the two without is left out.
+        let network = Parts::of(&[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)], &[1, 4, 1, 0, 0]).network(&[]);
+        for tree in spanning_tree(&network).trees {
+            assert_eq!(tree.links(), [0, 1]);
+        }
+    }
 }

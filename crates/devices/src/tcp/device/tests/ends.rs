@@ -35,6 +35,93 @@ fn a_connection_that_ends_is_neither_read_nor_read_alone() {
 }
 
 #[test]
+fn a_connection_that_is_looked_at_anyway_is_listed_once() {
+    let (mut a, _b) = connected(1);
+    while a.poll().is_some() {}
+    a.ready.clear();
+    a.connections[0].as_mut().expect("it is up").is_ready = false;
+    (0..3).for_each(|_| a.make_ready(0));
+    assert_eq!(a.ready, [0]);
+}
+
+#[test]
+fn the_connection_where_a_peer_was_heard_is_one_that_stands() {
+    let (mut a, b) = connected(2);
+    for device in [&a, &b] {
+        let peer = device.peer(ProcessId(u32::from(std::ptr::eq(device, &a)))).expect("a peer");
+        assert!(peer.is_wanted && peer.last != NONE, "it is up, whoever has asked for it");
+    }
+    let last = |a: &Tcp| a.peer(ProcessId(1)).map(|peer| peer.last);
+    a.peer_mut(ProcessId(1)).expect("a peer").last = 0;
+    a.drop_connection(0);
+    assert_eq!(last(&a), Some(1));
+    a.drop_connection(1);
+    assert_eq!(last(&a), Some(NONE));
+    let (mut a, _b) = connected(2);
+    a.peer_mut(ProcessId(1)).expect("a peer").last = 0;
+    a.drop_connection(1);
+    assert_eq!(last(&a), Some(0));
+}
+
+#[test]
+fn a_tail_that_finds_no_room_is_held() {
+    let (mut a, _b) = connected(1);
+    let payload = vec![7; 100_000];
+    a.send(Rail(1), ProcessId(1), b"long", [Piece::Bytes(&payload), Piece::EMPTY]).expect("sent");
+    assert!(a.keeps_tails && !a.may_hold());
+    let socket = &a.connections[0].as_ref().expect("it is up").socket;
+    // Other bytes take all the room there is, and more than the far end's kernel takes.
+    let stuffing = vec![0; 1 << 20];
+    while rustix::net::send(socket, &stuffing, crate::tcp::connection::SEND_FLAGS).is_ok() {}
+    a.flush();
+    assert!(!a.keeps_tails && (a.may_hold() || a.is_flushed()));
+}
+
+#[test]
+fn a_process_is_asked_for_once_and_gone_once() {
+    let (mut a, _b, _) = pair(1);
+    without_acceptor(&mut a);
+    for _ in 0..3 {
+        assert_eq!(a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD), Err(Full));
+    }
+    let told = |a: &Tcp| a.shared.told_orders().iter().map(|order| format!("{order:?}")).collect::<Vec<_>>();
+    assert_eq!(told(&a), [format!("{:?}", Order::Want(ProcessId(1)))]);
+    let notice = a.failure_notice();
+    (0..2).for_each(|_| notice(ProcessId(1)));
+    let events: Vec<Event> = std::iter::from_fn(|| a.poll()).collect();
+    assert_eq!(events, [Event::PeerGone(ProcessId(1))]);
+    a.peer_mut(ProcessId(1)).expect("a peer").is_wanted = false;
+    assert_eq!(a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD), Err(Full));
+    assert_eq!(told(&a).len(), 1, "nobody is there to be asked for");
+}
+
+#[test]
+fn a_peer_has_no_more_rails_than_the_device() {
+    let (a, b, _) = pair(3);
+    let (card, mine) = (b.card(1, 1), &a.endpoints);
+    let rails = |first_rail: u8, count: usize| {
+        let peer = super::super::peer(ProcessId(1), &card, mine, first_rail, count).expect("it is reached");
+        (peer.rails, peer.connections.len(), peer.paces.len())
+    };
+    assert_eq!(rails(1, 9), (RailSet(0b1110), 3, 3));
+    assert_eq!(rails(1, 2), (RailSet(0b110), 2, 2));
+    // The last rail that a set has a place for.
+    assert_eq!(rails(31, 9), (RailSet(1 << 31), 1, 1));
+}
+
+#[test]
+fn a_connection_leaves_from_its_rails_address() {
+    let (mut a, _b) = connected(2);
+    for index in [0, 1] {
+        let connection = a.connections[index].as_mut().expect("it is up");
+        let local = rustix::net::getsockname(&connection.socket).expect("an address");
+        let local = SocketAddr::try_from(local).expect("of the internet").ip();
+        let own = a.endpoints[usize::from(connection.rail.0 - 1)].addresses[0].0.ip;
+        assert_eq!(local, own);
+    }
+}
+
+#[test]
 fn who_goes_to_sleep_keeps_back_no_tail() {
     let (mut a, mut b) = connected(1);
     let payload = vec![7; 100_000];
@@ -115,6 +202,23 @@ fn an_end_that_is_found_with_a_payload_is_told() {
     assert_eq!(a.fetch(&incoming, Buffer::leaked(length)), Fetched::Part);
     assert_eq!(a.ready, [0], "the kernel does not say it again");
     let told = std::iter::from_fn(|| (a.has_more()).then(|| a.poll())).find_map(|event| event);
+    assert_eq!(told, Some(Event::RailDown(Rail(1), ProcessId(1))));
+}
+
+/// Also without a sleep, as where packets of others come all the time.
+#[test]
+fn an_end_amid_a_payload_is_found_where_one_is_read_alone() {
+    let (mut a, _b, other) = begun();
+    a.expect(Some(ProcessId(1)));
+    let Some(Event::Front(incoming, length)) = a.poll() else { panic!("no front") };
+    a.solo = 0;
+    assert_eq!(a.fetch(&incoming, Buffer::leaked(length)), Fetched::Part);
+    drop(other);
+    let mut next = || (0..4 * WATCH_AGAIN).find_map(|_| a.poll());
+    let front = next();
+    assert!(matches!(front, Some(Event::Front(..))), "{front:?}");
+    assert_eq!(a.fetch(&incoming, Buffer::leaked(length)), Fetched::Part);
+    let told = (0..4 * WATCH_AGAIN).find_map(|_| a.poll());
     assert_eq!(told, Some(Event::RailDown(Rail(1), ProcessId(1))));
 }
 

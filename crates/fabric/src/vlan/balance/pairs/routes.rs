@@ -11,7 +11,7 @@ use super::super::super::packing::{PairWay, PairWays};
 use super::super::bound::Nearest;
 use super::super::limits::Limits;
 use super::super::order::Order;
-use super::super::search::{HOP_COST, power, simple_way};
+use super::super::search::{HOP_COST, is_better, power, simple_way};
 use super::keys::keys;
 use ayatori_random::Random;
 
@@ -237,7 +237,7 @@ impl<'a> Routes<'a> {
             }
             self.round(TOLERANCE);
             let now = (self.worst(), self.potential());
-            if now.0 < best.0 - 1e-9 || (now.0 < best.0 + 1e-9 && now.1 < best.1 * 0.999) {
+            if is_better(now, (best.0, best.1)) {
                 best = (now.0, now.1, self.routes.clone());
                 idle = 0;
             } else {
@@ -456,6 +456,30 @@ mod tests {
             assert!(is_counted(&routes), "{seed}");
             let worst = routes.improve(60, 1.0);
             assert!((routes.worst() - worst).abs() < 1e-9 && is_counted(&routes), "{seed}");
+        }
+    }
+
+    #[test]
+    fn flows_that_turn_are_both_ways_and_go_with_the_routes() {
+        let network = test_network("kind = \"mesh\"\nextents = [3, 3]", 2);
+        let mut routes = Routes::empty(&network, limits(), false);
+        assert!(routes.fill());
+        let mut wanted = vec![0.0; routes.order.dependency_count_max()];
+        for route in &routes.routes {
+            let back: Vec<u32> = route.way.iter().rev().map(|&arc| routes.reverse(arc)).collect();
+            for two in route.way.windows(2).chain(back.windows(2)) {
+                wanted[routes.order.index(two[0], two[1])] += 8.0;
+            }
+        }
+        assert_eq!(routes.turn_flows(), wanted);
+        assert!(wanted.iter().any(|&flows| flows > 8.0));
+        for route in std::mem::take(&mut routes.routes) {
+            routes.take(&route);
+        }
+        assert_eq!((routes.worst(), routes.potential()), (0.0, 0.0));
+        for held in 0..network.arc_count() as u32 {
+            let mut wanted = network.arc_range(network.arc(held as usize).to);
+            assert!(wanted.all(|wanted| !routes.order.has(held, wanted as u32)));
         }
     }
 
