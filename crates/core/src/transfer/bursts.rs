@@ -88,11 +88,6 @@ impl Bursts {
             self.learner.note(length_bytes, way, Duration(u64::try_from(one_ps).unwrap_or(u64::MAX)));
         }
     }
-
-    /// The peer is lost, and its messages do not end.
-    pub(super) fn forget(&mut self) {
-        self.current = None;
-    }
 }
 
 #[cfg(test)]
@@ -158,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_peers_burst_is_over_and_ends_of_it_count_for_nothing() {
+    fn a_late_end_of_an_older_burst_counts_for_nothing() {
         let mut bursts = Bursts::default();
         let old = bursts.join(BYTES, Instant(1)).1.unwrap();
-        bursts.forget();
+        bursts.end_one(old, BYTES, || Some(Instant(2)));
         let new = bursts.join(BYTES, Instant(2)).1.unwrap();
         bursts.end_one(old, BYTES, || panic!("not the last of the burst under way"));
         let mut is_timed = false;

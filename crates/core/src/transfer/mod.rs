@@ -430,7 +430,6 @@ impl Transfers {
     /// their end.
     #[cold]
     pub(crate) fn forget_link(&mut self, link: LinkIndex, is_gone: bool) {
-        self.bursts(link).forget();
         let of_link = self.transfers.iter().filter(|(_, transfer)| transfer.link == link);
         let ids: Vec<TransferId> = of_link.map(|(id, _)| id).collect();
         for id in ids {
