@@ -13,6 +13,8 @@
  * before and after the figure was measured. They tell where a hypervisor has put the two CPUs: on one core of
  * its own, near each other or far.
  *
+ * BENCH_WARM_MS: so long the same is done before each figure, for what the library learns first.
+ *
  * BENCH_APART: each rank runs on a CPU of its own, also where no launcher sees to that (ranks that are on
  * several hosts by name only). */
 #ifndef AYATORI_BENCH_H
@@ -273,12 +275,25 @@ static inline double bench_time(bench_body body, void *context, int repetitions)
     return MPI_Wtime() - begin;
 }
 
+/* What is measured goes on for BENCH_WARM_MS first. */
+static inline void bench_warm(bench_body body, void *context)
+{
+    const char *text = getenv("BENCH_WARM_MS");
+    double end = MPI_Wtime() + (text ? atof(text) : 0) * 1e-3;
+    for (int goes_on = !!text; goes_on;) {
+        body(context, 16);
+        goes_on = MPI_Wtime() < end;
+        MPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    }
+}
+
 /* Seconds of one turn of `body`: the slowest rank's time, median over samples. Collective over the world. */
 static inline double bench_measure_here(bench_body body, void *context)
 {
     double budget = bench_budget_s(), samples[BENCH_SAMPLES];
     int repetitions = 1;
     body(context, 1); /* connections, first touch */
+    bench_warm(body, context);
     for (;;) {
         double mine = bench_time(body, context, repetitions), slowest;
         MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

@@ -3,17 +3,18 @@
  *   packet           one way, by turns
  *   packets_in_row   each of 16 one right after another, which are answered by one of 8 B
  *
+ *   piece            the pieces in which such a packet goes, KiB; whole ones are one piece
+ *
  * From the sender's memory into a ring and from there into the receiver's, as the library's shared memory
  * (`ayatori_devices::shm`, ring): up to 32 B lie in a line with a header and the word that the receiver
  * waits for, up to 88 B in two, of which the receiver asks for the second one while it waits, and more in
  * lines of their own. The sender fetches the next packet's lines back when it has written this one. On AMD's
  * processors packets of 512 B to 2 KiB go back to the first 8 KiB of the lines once these have been read,
- * shorter ones go round all lines, longer ones round 2 MiB, those of 4 and 8 KiB in two halves of which the
- * receiver copies out the first while the second is written, or past the caches. Who waits pauses between two
- * looks. */
+ * shorter ones go round all lines, and longer ones go round 2 MiB, of which lines are fetched only while the
+ * sender has nothing to read. Longer ones go in pieces, each copied out while the next one is copied in, or
+ * past the caches (`past.h`). Who waits pauses between two looks. */
 #include "past.h"
 
-#define LINE 64
 #define HEADER 24
 #define SLOT (LINE - 8)
 #define PAIR (2 * SLOT)
@@ -25,9 +26,9 @@
 #define FIRST ((size_t)8 << 10)
 #define AGAIN_MIN ((size_t)512)
 #define AGAIN_MAX ((size_t)2 << 10)
-/* Longer ones on AMD's processors, and those that go in halves. */
+/* Longer ones on AMD's processors. */
 #define MORE_LINES ((size_t)2 << 20)
-#define HALVES_MIN ((size_t)4 << 10)
+#define LONGEST ((size_t)32 << 10)
 #define WRITE_AHEAD 4
 #define READ_AHEAD 2
 #define EARLY_POLLS 4
@@ -42,6 +43,8 @@ struct ring {
     struct count read, filled;
     char lines[MORE_LINES];
 } __attribute__((aligned(4096)));
+/* What a slot has behind the header: where the lines begin, and whether they come in pieces. */
+struct head { char header[HEADER]; size_t at; int is_in_pieces; };
 /* Packets sent or received, and of them those of which the sender knows, or the receiver has told, that they
  * were read. */
 struct end { long slot; size_t at; long packets, known, told, filled; };
@@ -52,6 +55,7 @@ struct way {
     size_t bytes;
     int by_turns;
     struct past past;
+    char *unfetched;
 };
 
 static long *word_of(struct ring *ring, long slot)
@@ -76,7 +80,7 @@ static void fetch_to_write(const char *line)
 
 static size_t lines_of(size_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
-/* Where a packet's lines begin. With `ring`, the sender may ask what the receiver has read. */
+/* Where a packet's lines begin. With `ring`, the sender asks what the receiver has read where it must. */
 static size_t place_of(struct end *end, size_t bytes, struct ring *ring)
 {
     size_t most = bytes > SHORT || (bytes < AGAIN_MIN && is_amd()) ? LINES : LINES / 2, len = lines_of(bytes);
@@ -87,68 +91,89 @@ static size_t place_of(struct end *end, size_t bytes, struct ring *ring)
             end->known = __atomic_load_n(&ring->read.value, __ATOMIC_ACQUIRE);
         if (end->known >= oldest) end->at = 0;
     }
+    while (ring && (size_t)(end->packets - end->known + 1) * len > most)
+        end->known = __atomic_load_n(&ring->read.value, __ATOMIC_ACQUIRE);
     if (end->at + len > most) end->at = 0;
     size_t at = end->at;
     end->at += len;
     return at;
 }
 
-static int is_in_halves(struct way *w) { return is_amd() && w->bytes >= HALVES_MIN; }
+static int goes_round_more(size_t bytes) { return is_amd() && bytes > SHORT; }
 
-static void fill(struct ring *ring, size_t bytes)
+static void fetch(char *lines, size_t bytes)
 {
-    __atomic_store_n(&ring->filled.value, ring->filled.value + (long)bytes, __ATOMIC_RELEASE);
+    for (size_t line = 0; line < bytes; line += LINE) fetch_to_write(lines + line);
 }
 
-/* The lines of a long packet; past the caches all of it before the receiver is told. */
-static void write_lines(struct way *w, char *to)
+/* The lines of the next packet. */
+static void fetch_next(struct way *w)
 {
-    size_t half = w->bytes / 2;
-    if (!is_in_halves(w)) {
-        memcpy(to, w->out, w->bytes);
-    } else if (w->past.goes) {
-        past_copy(&w->past, to, w->out, w->bytes);
-        fill(w->to, w->bytes);
-    } else {
-        past_copy(&w->past, to, w->out, half);
-        fill(w->to, half);
-        past_copy(&w->past, to + half, w->out + half, half);
-        fill(w->to, half);
+    struct end next = w->sent;
+    char *lines = w->to->lines + place_of(&next, w->bytes, NULL);
+    if (!goes_round_more(w->bytes)) fetch(lines, w->bytes);
+    else if (!w->past.is) w->unfetched = lines;
+}
+
+static void fetch_rest(struct way *w)
+{
+    if (w->unfetched) fetch(w->unfetched, w->bytes);
+    w->unfetched = NULL;
+}
+
+static void write_in_pieces(struct way *w, char *to, size_t piece)
+{
+    for (size_t done = 0; done < w->bytes; done += piece) {
+        size_t more = piece < w->bytes - done ? piece : w->bytes - done;
+        past_copy(&w->past, to + done, w->out + done, more);
+        __atomic_store_n(&w->to->filled.value, w->to->filled.value + (long)more, __ATOMIC_RELEASE);
     }
 }
 
 static void send_one(struct way *w)
 {
-    static char header[HEADER];
     struct ring *ring = w->to;
     struct end *end = &w->sent;
-    size_t bytes = w->bytes, in_first = bytes < SLOT - HEADER ? bytes : SLOT - HEADER, at = 0;
+    size_t bytes = w->bytes, in_first = bytes < SLOT - HEADER ? bytes : SLOT - HEADER;
     int is_pair = HEADER + bytes > SLOT && HEADER + bytes <= PAIR, is_long = HEADER + bytes > PAIR;
-    char *slot = bytes_of(ring, end->slot);
-    header[0] = (char)end->slot;
-    if (is_in_halves(w)) past_next(&w->past);
+    char *slot = bytes_of(ring, end->slot), *lines = NULL;
+    struct head head = {{(char)end->slot}, 0, 0};
+    if (goes_round_more(bytes)) past_next(&w->past);
+    size_t piece = is_long ? piece_of(&w->past, bytes) : 0;
     /* Who has read everything that came back knows that all was read before that was sent. */
     if (w->by_turns) end->known = end->packets;
     if (is_long) {
-        at = place_of(end, bytes, ring);
-        memcpy(header + 8, &at, sizeof at);
-        if (!is_in_halves(w) || w->past.goes) write_lines(w, ring->lines + at);
-    } else if (is_pair) {
-        memcpy(slot + SLOT, w->out + in_first, bytes - in_first); /* not while the receiver asks for it */
+        head.at = place_of(end, bytes, ring);
+        head.is_in_pieces = piece > 0;
+        lines = ring->lines + head.at;
+        if (!goes_round_more(bytes)) memcpy(lines, w->out, bytes);
+        else if (!piece) past_copy(&w->past, lines, w->out, bytes);
+        memcpy(slot, &head, sizeof head);
+    } else {
+        if (is_pair) memcpy(slot + SLOT, w->out + in_first, bytes - in_first); /* not while it is asked for */
+        memcpy(slot, head.header, HEADER);
+        memcpy(slot + HEADER, w->out, in_first);
     }
-    memcpy(slot, header, HEADER);
-    if (!is_long) memcpy(slot + HEADER, w->out, in_first);
-    int is_past = w->past.goes;
     __atomic_store_n(word_of(ring, end->slot), end->slot + 1, __ATOMIC_RELEASE);
-    if (is_long && is_in_halves(w) && !is_past) write_lines(w, ring->lines + at);
+    if (piece) write_in_pieces(w, lines, piece);
     end->slot += 1 + is_pair;
     end->packets++;
     fetch_to_write(bytes_of(ring, end->slot + WRITE_AHEAD));
     if (is_pair) fetch_to_write(bytes_of(ring, end->slot + WRITE_AHEAD + 1));
-    struct end next = *end;
-    size_t next_at = is_long ? place_of(&next, bytes, NULL) : 0;
-    for (size_t line = 0; is_long && !is_past && line < bytes; line += LINE)
-        fetch_to_write(ring->lines + next_at + line);
+    if (is_long) fetch_next(w);
+}
+
+/* What is there of a packet in pieces, until all has come. */
+static void read_in_pieces(struct way *w, const char *lines)
+{
+    long begin = w->received.filled, there;
+    for (size_t done = 0; done < w->bytes; done = (size_t)there) {
+        there = __atomic_load_n(&w->from->filled.value, __ATOMIC_ACQUIRE) - begin;
+        if (there > (long)w->bytes) there = (long)w->bytes;
+        if ((size_t)there == done) bench_pause();
+        else copy_out(w->in + done, lines + done, (size_t)there - done);
+    }
+    w->received.filled = begin + (long)w->bytes;
 }
 
 static void receive_one(struct way *w)
@@ -157,29 +182,20 @@ static void receive_one(struct way *w)
     struct end *end = &w->received;
     size_t bytes = w->bytes;
     int is_pair = HEADER + bytes > SLOT && HEADER + bytes <= PAIR, polls = 0;
-    char header[HEADER], *slot = bytes_of(ring, end->slot);
+    char *slot = bytes_of(ring, end->slot);
+    struct head head;
     while (__atomic_load_n(word_of(ring, end->slot), __ATOMIC_ACQUIRE) != end->slot + 1) {
         if (++polls > EARLY_POLLS) __builtin_prefetch(ring->pairs[end->slot % SLOTS / 2].bytes + SLOT);
+        fetch_rest(w);
         bench_pause();
     }
     __builtin_prefetch(bytes_of(ring, end->slot + READ_AHEAD));
     if (is_pair) __builtin_prefetch(slot + SLOT);
-    memcpy(header, slot, HEADER);
-    if (HEADER + bytes <= PAIR) {
-        memcpy(w->in, slot + HEADER, bytes);
-    } else {
-        size_t at;
-        memcpy(&at, header + 8, sizeof at);
-        for (size_t done = 0; is_in_halves(w) && done < bytes;) {
-            long there = __atomic_load_n(&ring->filled.value, __ATOMIC_ACQUIRE) - end->filled;
-            size_t more = (size_t)there > bytes - done ? bytes - done : (size_t)there;
-            memcpy(w->in + done, ring->lines + at + done, more);
-            end->filled += (long)more;
-            done += more;
-        }
-        if (!is_in_halves(w)) memcpy(w->in, ring->lines + at, bytes);
-    }
-    __asm__ volatile("" ::"r"(w->in), "r"(header) : "memory");
+    memcpy(&head, slot, sizeof head);
+    if (HEADER + bytes <= PAIR) memcpy(w->in, slot + HEADER, bytes);
+    else if (head.is_in_pieces) read_in_pieces(w, ring->lines + head.at);
+    else memcpy(w->in, ring->lines + head.at, bytes);
+    __asm__ volatile("" ::"r"(w->in), "r"(&head) : "memory");
     end->slot += 1 + is_pair;
     end->packets++;
     if ((size_t)(end->packets - end->told) * bytes >= FIRST / 2) {
@@ -224,7 +240,7 @@ static void begin(struct ring *rings, struct way *w)
 
 int main(int argc, char **argv)
 {
-    static const size_t sizes[] = {8, 64, 256, 1 << 10, 2 << 10, 4 << 10, 8 << 10};
+    static const size_t sizes[] = {8, 64, 256, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, LONGEST};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
     struct ring *rings;
@@ -233,17 +249,19 @@ int main(int argc, char **argv)
     int unit;
     MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &rings, &window);
     MPI_Win_shared_query(window, 0, &bytes, &unit, &rings);
-    char *out = bench_buffer(SHORT * 4), *in = bench_buffer(SHORT * 4);
+    char *out = bench_buffer(LONGEST), *in = bench_buffer(LONGEST);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct way w = {&rings[bench_rank], &rings[1 - bench_rank], {0}, {0}, out, in, sizes[i], 1, {0}};
+        struct way w = {&rings[bench_rank], &rings[1 - bench_rank], {0}, {0}, out, in, sizes[i], 1, {0}, NULL};
         begin(rings, &w);
-        if (is_in_halves(&w)) to_and_fro(&w, past_turns(w.bytes));
+        if (goes_round_more(w.bytes)) to_and_fro(&w, past_turns(w.bytes));
         bench_result("packet", w.bytes, bench_measure(to_and_fro, &w) / 2 * 1e6, "us");
         struct past past = w.past;
         begin(rings, &w);
         w.past = past;
         w.by_turns = 0;
         bench_result("packets_in_row", w.bytes, bench_measure(in_row, &w) / WINDOW * 1e6, "us");
+        if (w.bytes > SHORT) tell_piece(&w.past, w.bytes);
+        if (w.bytes == (size_t)8 << 10) tell_piece(&w.past, (size_t)10 << 10);
     }
     MPI_Win_free(&window);
     free(out);

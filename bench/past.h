@@ -1,6 +1,8 @@
-/* Copies into memory that another rank reads, through the caches or past them, as the library's shared memory
- * does on AMD's processors: past them where the writer takes more than 2.5 times as long through them
- * (`shm/ring_manner.rs`). */
+/* How the library's shared memory copies long packets into memory that another rank reads.
+ *
+ * On AMD's processors through the caches or past them: past them where the writer takes more than 2.5 times
+ * as long through them (`shm/ring_manner.rs`). And in pieces, the next one copied in while one is copied out
+ * (`shm/processor.rs`, `shm/ring_sender.rs`). */
 #include "bench.h"
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -23,9 +25,38 @@ static inline int is_amd(void)
 #endif
 }
 
+/* Whether there are stores past the caches. */
+static inline int has_past(void)
+{
+#if defined(__x86_64__)
+    return 1;
+#else
+    return 0;
+#endif
+}
+
 static inline void past_begin(struct past *past)
 {
     *past = (struct past){BEFORE, is_amd() ? TRIES : 0, 0, 0, {{0}}};
+}
+
+/* The pieces in which a packet of so many bytes goes, bytes; 0: it goes whole. */
+static inline size_t piece_of(const struct past *past, size_t bytes)
+{
+    const size_t kib = 1024;
+    if (!is_amd()) return bytes < 10 * kib ? 0 : bytes > 32 * kib ? 32 * kib : 4 * kib;
+    if (past->goes) return bytes <= 8 * kib ? 0 : 16 * kib;
+    return bytes < 4 * kib ? 0 : bytes < 8 * kib ? bytes / 2 : 4 * kib;
+}
+
+/* After the trials. */
+static inline void tell_piece(const struct past *past, size_t bytes)
+{
+    struct past held = *past;
+    held.goes = past->is;
+    size_t piece = piece_of(&held, bytes);
+    bench_near_probe();
+    bench_result("piece", bytes, (double)(piece && piece < bytes ? piece : bytes) / 1024, "KiB");
 }
 
 /* `to` begins a line, and `bytes` are whole lines. */
@@ -57,6 +88,27 @@ static inline void past_copy(struct past *past, char *to, const char *from, size
     double took = past->tries > 0 ? MPI_Wtime() - began : 0;
     if (past->tries > 0) past->took[past->goes][(past->tries - 1) / 2] = took / (double)bytes;
     past->before -= bytes < past->before ? bytes : past->before;
+}
+
+#define PAGE ((size_t)4096)
+#define LINE ((size_t)64)
+
+/* Blocks of so many pages side by side, a line of each in turn. How many bytes these are. */
+static inline size_t copy_pages(char *to, const char *from, size_t bytes, size_t pages)
+{
+    size_t whole = bytes / (pages * PAGE) * (pages * PAGE);
+    for (size_t block = 0; block < whole; block += pages * PAGE)
+        for (size_t line = block; line < block + PAGE; line += LINE)
+            for (size_t at = line; at < line + pages * PAGE; at += PAGE) memcpy(to + at, from + at, LINE);
+    return whole;
+}
+
+/* What another rank has written. */
+static inline void copy_out(char *to, const char *from, size_t bytes)
+{
+    size_t done = copy_pages(to, from, bytes, 8);
+    done += copy_pages(to + done, from + done, bytes - done, 4);
+    memcpy(to + done, from + done, bytes - done);
 }
 
 /* So many turns of so many bytes end the trials. */

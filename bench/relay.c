@@ -9,8 +9,8 @@
 #include "past.h"
 
 #define RING_MAX ((size_t)2 << 20)
-#define PAGE ((size_t)4096)
-#define LINE 64
+/* A line more than the longest packet of `bench/packets.c`. */
+#define SHORTEST (((size_t)32 << 10) + LINE)
 #define FETCHED ((size_t)32 << 10)
 
 struct count { long value, rest[31]; };
@@ -39,27 +39,17 @@ static void fetch(const char *from)
     }
 }
 
-/* Blocks of so many pages side by side, a line of each in turn. How many bytes these are. */
-static inline size_t copy(char *to, const char *from, size_t bytes, size_t pages)
-{
-    size_t whole = bytes / (pages * PAGE) * (pages * PAGE);
-    for (size_t block = 0; block < whole; block += pages * PAGE)
-        for (size_t line = block; line < block + PAGE; line += LINE)
-            for (size_t at = line; at < line + pages * PAGE; at += PAGE) memcpy(to + at, from + at, LINE);
-    return whole;
-}
-
 static void send(struct relay *r)
 {
     struct ring *ring = &r->rings[bench_rank];
     long *done = &r->done[bench_rank];
     past_next(&r->past);
-    size_t piece = is_amd() ? (size_t)(r->past.goes ? 16 : 4) << 10 : (size_t)32 << 10;
+    size_t piece = piece_of(&r->past, r->bytes);
     for (size_t at = 0; at < r->bytes; at += piece) {
         while (*done + (long)piece - look(&ring->released) > (long)r->ring_bytes) continue;
         char *to = ring->bytes + (size_t)*done % r->ring_bytes;
         if (is_amd()) past_copy(&r->past, to, r->out + at, piece);
-        else copy(to, r->out + at, piece, 4);
+        else copy_pages(to, r->out + at, piece, 4);
         say(&ring->written, *done += (long)piece);
     }
     if (!r->past.goes) fetch(ring->bytes + (size_t)*done % r->ring_bytes);
@@ -72,9 +62,7 @@ static void receive(struct relay *r)
     for (size_t at = 0; at < r->bytes;) {
         size_t from = (size_t)*done % r->ring_bytes, there = (size_t)(look(&ring->written) - *done);
         if (there > r->ring_bytes - from) there = r->ring_bytes - from;
-        size_t eight = copy(r->in + at, ring->bytes + from, there, 8);
-        size_t four = eight + copy(r->in + at + eight, ring->bytes + from + eight, there - eight, 4);
-        memcpy(r->in + at + four, ring->bytes + from + four, there - four);
+        copy_out(r->in + at, ring->bytes + from, there);
         at += there;
         if ((*done + (long)there) / quarter > *done / quarter) say(&ring->released, *done + (long)there);
         *done += (long)there;
@@ -109,6 +97,7 @@ int main(int argc, char **argv)
         past_begin(&r.past);
         to_and_fro(&r, is_amd() ? past_turns(r.bytes) : 0);
         bench_result("relay", r.bytes, bench_measure(to_and_fro, &r) / 2 * 1e6, "us");
+        if (i == 0) tell_piece(&r.past, SHORTEST);
     }
     MPI_Win_free(&window);
     free(r.out);

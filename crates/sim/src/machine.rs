@@ -561,6 +561,10 @@ fn unused_of_software(host: &HostModel, config: &cluster::Config) -> Vec<Unused>
         ("relay_rate", config.profile.is_none(), NO_DEVICE),
         ("longer_packet", config.profile.is_none(), NO_DEVICE),
         ("longer_packet_in_row", config.profile.is_none(), NO_DEVICE),
+        ("pieces", config.profile.is_none(), NO_DEVICE),
+        ("shared_write", config.profile.is_none(), NO_DEVICE),
+        ("shared_write_within", software.shared_writes.is_empty(), "shared_write is not given"),
+        ("shared_read", config.profile.is_none(), NO_DEVICE),
         ("lines_back_gbytes_per_s", config.profile.is_none(), NO_DEVICE),
     ]
 }

@@ -70,6 +70,15 @@ pub struct LongerTime {
     pub more_ps: u64,
 }
 
+/// How packets of so many bytes and more are copied in and out by two processes at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PiecesFrom {
+    /// Payload of so many bytes and more.
+    pub bytes: u64,
+    /// So much at a time; as much as the payload: one side after the other.
+    pub piece_bytes: u64,
+}
+
 /// Host software costs; those not given are the simulator's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SoftwareCosts {
@@ -122,6 +131,15 @@ pub struct SoftwareCosts {
     pub longer_packets: Vec<LongerTime>,
     /// The same of packets one right after another, for who takes them.
     pub longer_packets_in_row: Vec<LongerTime>,
+    /// Packets that are copied in and out at once, the shortest first.
+    pub pieces: Vec<PiecesFrom>,
+    /// Data of collective operations in shared memory, by their length: written where another core has read,
+    /// more than few bytes.
+    pub shared_writes: Vec<LongerTime>,
+    /// So many times as long the former take of who goes through so much until it writes there again.
+    pub shared_writes_within: Vec<TimesWithin>,
+    /// The same as the first: read where another core has just written.
+    pub shared_reads: Vec<LongerTime>,
     /// Cache lines that another core has read, got back for writing, bytes/s.
     pub lines_back_bytes_per_s: Option<u64>,
     /// Time until a polling process sees an arrival, ps.
@@ -188,6 +206,10 @@ pub(super) fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         relay_rates: rates(s, "relay_rate")?,
         longer_packets: longer(s, "longer_packet")?,
         longer_packets_in_row: longer(s, "longer_packet_in_row")?,
+        pieces: pieces(s)?,
+        shared_writes: longer(s, "shared_write")?,
+        shared_writes_within: times(s, "shared_write_within")?,
+        shared_reads: longer(s, "shared_read")?,
         lines_back_bytes_per_s: rate("lines_back_gbytes_per_s")?,
         poll_ps: time("poll_ns")?,
         reduce_ps: time("reduce_ns")?,
@@ -259,6 +281,22 @@ fn times(s: &Section<'_>, key: &'static str) -> Result<Vec<TimesWithin>> {
         }
         section.finish()?;
         all.push(TimesWithin { bytes, permille });
+    }
+    Ok(all)
+}
+
+/// Pieces of packets by their length.
+fn pieces(s: &Section<'_>) -> Result<Vec<PiecesFrom>> {
+    let mut all: Vec<PiecesFrom> = Vec::new();
+    for section in s.sections("pieces")? {
+        let bytes = section.required_count("bytes", 1..=1 << 30, "4096")?;
+        let piece_bytes = section.required_count("piece_bytes", 1..=1 << 30, "2048")?;
+        if all.last().is_some_and(|before| before.bytes >= bytes) {
+            let problem = "`pieces` is of no longer packets than the one before";
+            return Err(section.error("bytes", problem, "list the shortest first"));
+        }
+        section.finish()?;
+        all.push(PiecesFrom { bytes, piece_bytes });
     }
     Ok(all)
 }

@@ -50,6 +50,8 @@ nic = [{ name = "eth0", rate_gbps = 1, bus = "old", mtu_bytes = 2000, buffer_byt
 [host_models.h.software]
 waiting = "block"
 send_system_calls = 11
+pieces = [{ bytes = 4096, piece_bytes = 2048 }, { bytes = 8193, piece_bytes = 16384 }]
+shared_write_within = [{ within_kib = 640, times = 1 }, { within_kib = 2176, times = 0.5 }]
 yield_among = [{ processes = 4, ns = 900 }, { processes = 5, ns = 1000 }]
 among = [{ processes = 6, exchange_ns = 70, copy = [{ within_kib = 8, times = 1.5 }, { within_kib = 16, "#,
     r#"times = 2 }], moved = [{ within_kib = 64, times = 1.25 }] }, { processes = 9 }]
@@ -358,8 +360,12 @@ fn units_of_buses_and_memories_are_those_of_their_keys() {
     let yields: Vec<u32> =
         full.host_models[0].software.yields_among.iter().map(|one| one.process_count).collect();
     assert_eq!(yields, [4, 5]);
+    let pieces = |bytes, piece_bytes| PiecesFrom { bytes, piece_bytes };
+    assert_eq!(full.host_models[0].software.pieces, [pieces(4_096, 2_048), pieces(8_193, 16_384)]);
     let among = &full.host_models[0].software.among;
     let times = |bytes, permille| TimesWithin { bytes, permille };
+    let within = &full.host_models[0].software.shared_writes_within;
+    assert_eq!(within[..], [times(655_360, 1_000), times(2_228_224, 500)]);
     assert_eq!((among[0].process_count, among[0].exchange_ps), (6, 70_000));
     assert_eq!(among[0].copy, [times(8_192, 1_500), times(16_384, 2_000)]);
     assert_eq!((&among[0].moved[..], among[0].reduce.len()), (&[times(65_536, 1_250)][..], 0));
@@ -383,6 +389,7 @@ fn what_contradicts_itself_is_refused() {
         ("processes = 5", "processes = 4", "no more processes than the one before"),
         ("within_kib = 256", "within_kib = 128", "less memory than the one before"),
         ("within_kib = 16,", "within_kib = 8,", "`copy` is of no more memory than the one before"),
+        ("bytes = 8193", "bytes = 4096", "`pieces` is of no longer packets than the one before"),
         ("processes = 9", "processes = 6", "`among` has no more processes than the one before"),
         ("bus = \"old\", mtu", "bus = \"old\", numa_node = 1, mtu", "is said by the NIC's bus"),
         ("bus = \"old\", mtu", "bus = \"old\", bus_gbytes_per_s = 1, mtu", "is said by the NIC's bus"),
@@ -439,6 +446,8 @@ fn times_by_length_are_listed_from_the_shortest() {
     for key in [
         "software/longer_packet",
         "software/longer_packet_in_row",
+        "software/shared_write",
+        "software/shared_read",
         "longer_send",
         "longer_stream",
         "longer_receive",
@@ -450,6 +459,8 @@ fn times_by_length_are_listed_from_the_shortest() {
         let times = match key {
             "software/longer_packet" => &host.software.longer_packets,
             "software/longer_packet_in_row" => &host.software.longer_packets_in_row,
+            "software/shared_write" => &host.software.shared_writes,
+            "software/shared_read" => &host.software.shared_reads,
             "longer_send" => &sockets.unwrap().longer_sends,
             "longer_stream" => &sockets.unwrap().longer_streams,
             _ => &sockets.unwrap().longer_receives,

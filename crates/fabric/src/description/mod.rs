@@ -56,7 +56,9 @@ use toml::de::{DeTable, DeValue};
 pub use assembly::PLANNED_SWITCHES_MAX;
 pub(crate) use assembly::hosts_at;
 pub use error::DescriptionError;
-pub use host_software::{Among, LongerTime, RateWithin, SoftwareCosts, TimesWithin, Waiting, YieldAmong};
+pub use host_software::{
+    Among, LongerTime, PiecesFrom, RateWithin, SoftwareCosts, TimesWithin, Waiting, YieldAmong,
+};
 pub use hosts::{
     Burst, BusKind, BusModel, HostModel, NicDevice, NicModel, NicTransfer, NicsAs, SocketCosts, StageModel,
     TcpModel,

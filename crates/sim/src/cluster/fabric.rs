@@ -105,6 +105,7 @@ pub(super) struct Flight {
 /// A packet that its receiver reads while it is written: it arrives with its first piece.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pieces {
+    pub(super) payload_bytes: usize,
     pub(super) piece_bytes: usize,
     /// When the last one is written; from the launch on, when that is at the receiver.
     pub(super) last_ps: u64,

@@ -47,12 +47,12 @@ impl Nic<'_> {
 
     /// Writes the first piece of a packet that goes in pieces, if it is one.
     fn begin_pieces(&mut self, rail: Rail, payload_bytes: usize) -> Option<Pieces> {
-        let piece_bytes = self.fabric.piece_bytes(rail.0, payload_bytes)?;
-        let whole_ps = self.fabric.piece_ps(self.me, piece_bytes, payload_bytes);
-        let first_ps = self.fabric.piece_ps(self.me, piece_bytes, piece_bytes);
+        let pieces = self.fabric.pieces(rail.0, payload_bytes)?;
+        let whole_ps = self.fabric.piece_ps(self.me, pieces, payload_bytes);
+        let first_ps = self.fabric.piece_ps(self.me, pieces, pieces.piece_bytes);
         self.fabric.spend(self.me, self.fabric.config.send_ps + first_ps);
         let last_ps = self.fabric.clock_ps(self.me) + whole_ps.saturating_sub(first_ps);
-        Some(Pieces { piece_bytes, last_ps })
+        Some(Pieces { last_ps, ..pieces })
     }
 
     fn start_access(&mut self, rail: Rail, peer: ProcessId, access: Access, put: bool) -> Submitted {
@@ -147,7 +147,7 @@ impl Device for Nic<'_> {
             let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
             self.fabric.spend(self.me, rest_ps);
         }
-        if self.fabric.is_read_later(self.me, to.0, rail.0, pieces) {
+        if self.fabric.takes_back(self.me, to.0, rail.0, pieces) {
             self.fabric.take_back(self.me, payload_bytes as u64);
         }
         Ok(())
@@ -177,13 +177,13 @@ impl Device for Nic<'_> {
                 let is_matched = software.match_ps > 0 && brings_envelope(&bytes[..*header_bytes]);
                 cost_ps += match *pieces {
                     // The last piece is read when it has come, whatever was read before.
-                    Some(Pieces { piece_bytes, last_ps }) => {
-                        let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
+                    Some(pieces) => {
+                        let rest_ps = pieces.last_ps.saturating_sub(self.fabric.clock_ps(self.me));
                         let take_ps = |bytes: usize| {
-                            let copy_ps = self.fabric.piece_ps(self.me, piece_bytes, bytes);
+                            let copy_ps = self.fabric.piece_ps(self.me, pieces, bytes);
                             self.fabric.take_packet_ps(handle, bytes as u64, copy_ps)
                         };
-                        take_ps(payload_bytes).max(rest_ps + take_ps(piece_bytes))
+                        take_ps(payload_bytes).max(rest_ps + take_ps(pieces.piece_bytes))
                     }
                     None => {
                         let copies_ps = self.copies_ps(software.receive_copies, copied_bytes, cost_ps);

@@ -13,7 +13,8 @@
 //! read: a line's way, and the bytes at the rate of such lines or of the copy. The counter is a cache line
 //! that goes from core to core, one arrival after the other; that all have arrived is another, which all that
 //! wait get at the same time. In an exchange each posts in a line of its own, with the first of its data, and
-//! gets the lines of all others at the same time; what more there is of the data comes over as above. A
+//! gets the lines of all others at the same time; what more there is of the data comes over as above. What
+//! the bytes take either way, with their copy, can be given by length ([`super::Rates::shared_writes`]). A
 //! reduction reads each contribution. An exchange of data and a reduction have software of their own
 //! ([`super::Software`]). What all ranks read alike comes to a core once, for the first of its ranks that
 //! reads it.
@@ -39,8 +40,8 @@ use ayatori_core::coll::shared_memory::{self, FOLD_BY_LAST_BYTES_MAX, LINE_BYTES
 
 use super::fabric::Fabric;
 use super::shared::PAIR_BYTES;
-use super::software::at_rate;
-use super::{Mpi, World};
+use super::software::{at_rate, longer_ps, times_ps};
+use super::{Config, Mpi, World};
 
 /// Element of reductions, bytes: a double.
 const ELEMENT_BYTES: usize = 8;
@@ -158,7 +159,9 @@ impl Fabric {
             return work_ps;
         }
         let bytes = far_count * each as u64;
-        let move_ps = self.at_once_ps(rank, |among| &among.moved, bytes, self.move_ps(bytes));
+        let each_ps = longer_ps(&self.config.rates.shared_reads, PAIR_BYTES, each as u64);
+        let alone_ps = each_ps.map_or_else(|| self.move_ps(bytes), |each_ps| far_count * each_ps);
+        let move_ps = self.at_once_ps(rank, |among| &among.moved, bytes, alone_ps);
         let far_ps = work_ps * far_count / count;
         // First lines of several ranks' data come together only where there is no more of each.
         let wait_count = if each > PAIR_BYTES as usize { far_count } else { 1 };
@@ -188,10 +191,21 @@ impl Fabric {
         reuse_bytes.map(|reuse_bytes| self.copy_again_ps(rank, bytes, reuse_bytes)).iter().sum::<u64>() / 2
     }
 
-    /// Until a rank has the lines back of so many bytes that others have read, ps.
-    fn back_ps(&self, rank: u32, bytes: usize) -> u64 {
-        let alone_ps = at_rate(bytes as u64, self.config.software.lines_back_bytes_per_s);
-        self.at_once_ps(rank, |among| &among.lines_back, bytes as u64, alone_ps)
+    /// A rank copies `bytes` between memory of these reuses to where others have read `back_bytes` of them,
+    /// ps. It has the lines of these back meanwhile; or, where it was measured what such take with their
+    /// copy, the others are copied beside these.
+    fn write_ps(&self, rank: u32, [bytes, back_bytes]: [usize; 2], reuse_bytes: [u64; 2]) -> u64 {
+        let Config { rates, software, .. } = &self.config;
+        let within_ps = |ps| times_ps(&rates.shared_writes_within, reuse_bytes[1], ps);
+        let measured_ps = longer_ps(&rates.shared_writes, PAIR_BYTES, back_bytes as u64).map(within_ps);
+        let alone_ps =
+            measured_ps.unwrap_or_else(|| at_rate(back_bytes as u64, software.lines_back_bytes_per_s));
+        let back_ps = self.at_once_ps(rank, |among| &among.lines_back, back_bytes as u64, alone_ps);
+        let copy_ps = |bytes| self.copy_between_ps(rank, bytes, reuse_bytes);
+        match measured_ps {
+            Some(_) => back_ps.max(copy_ps(back_bytes)) + copy_ps(bytes.saturating_sub(back_bytes)),
+            None => back_ps.max(copy_ps(bytes)),
+        }
     }
 
     /// Until all see what all have posted, longer than between two, ps.
@@ -247,10 +261,9 @@ impl World {
         let size = self.room.round_of.len() as u32;
         let fabric = &self.fabric;
         let is_far = shared > PAIR_BYTES as usize && fabric.far_count(rank, size) > 0;
-        let back_ps = fabric.back_ps(rank, if is_far { shared } else { 0 });
-        let copy_ps = fabric.copy_between_ps(rank, copied, [reuse.fresh_bytes, reuse.shared_bytes]);
-        let work_ps = copy_ps.max(back_ps)
-            + fabric.reduce_again_ps(rank, [bytes, size as usize - 1], reuse.fresh_bytes);
+        let back_bytes = if is_far { shared } else { 0 };
+        let copy_ps = fabric.write_ps(rank, [copied, back_bytes], [reuse.fresh_bytes, reuse.shared_bytes]);
+        let work_ps = copy_ps + fabric.reduce_again_ps(rank, [bytes, size as usize - 1], reuse.fresh_bytes);
         let time_ps = self.fabric.read_ps(rank, 0..size, fetched, work_ps);
         self.fabric.spend(rank, time_ps);
     }
@@ -474,10 +487,9 @@ impl Mpi {
             let far_count = fabric.far_count(rank, size);
             let is_long = bytes > PAIR_BYTES as usize;
             let wait_ps = if is_long && far_count > 0 { fabric.config.memory_latency_ps } else { 0 };
-            let back_ps = fabric.back_ps(rank, if is_long { bytes.min(far_count * each) } else { 0 });
-            let copy_ps = fabric.copy_between_ps(rank, bytes, [reuse.user_bytes, reuse.shared_bytes]);
-            let time_ps = wait_ps + back_ps.max(copy_ps);
-            fabric.spend(rank, time_ps);
+            let back_bytes = if is_long { bytes.min(far_count * each) } else { 0 };
+            let copy_ps = fabric.write_ps(rank, [bytes, back_bytes], [reuse.user_bytes, reuse.shared_bytes]);
+            fabric.spend(rank, wait_ps + copy_ps);
         });
     }
 
@@ -532,7 +544,7 @@ mod tests {
     use super::super::{Cluster, Config, NicDevice, Profile, Rates, Software};
     use super::*;
     use crate::machine::nsim_torus;
-    use ayatori_fabric::description::{Among, RateWithin, TimesWithin};
+    use ayatori_fabric::description::{Among, LongerTime, RateWithin, TimesWithin};
 
     fn config(ranks: u32, core_count: Option<u32>) -> Config {
         let software =
@@ -631,6 +643,43 @@ mod tests {
         assert_takes(more(4, None, Collective::Alltoall), 4_096.0 * (3.0 - 4.0 * 0.1));
         // What was read by the same core has not gone.
         assert_takes(more(4, Some(1), Collective::Alltoall), 0.0);
+    }
+
+    #[test]
+    fn shared_data_take_what_was_measured_of_them() {
+        // More than two lines take a nanosecond a byte where others have read, and half of that to read.
+        let measured = |ranks, core_count| {
+            let longer = |per_byte_ps: u64| {
+                vec![LongerTime { bytes: 64 << 10, more_ps: (65_536 - 128) * per_byte_ps }]
+            };
+            let rates = Rates { shared_writes: longer(1_000), shared_reads: longer(500), ..Rates::default() };
+            Config { rates, ..config(ranks, core_count) }
+        };
+        let takes = |config: &Config, operation| {
+            time_ns(config, operation, 8 << 10, 1) - time_ns(config, operation, 4 << 10, 1)
+        };
+        // 4,096 B more: all of it is written for others, and that of three others read; or it is written and
+        // read for each, of which the own block stays.
+        assert_takes(takes(&measured(4, None), Collective::Allgather), 4_096.0 * (1.0 + 3.0 * 0.5 + 0.1));
+        let own = 4_096.0 * (0.1 + 0.1);
+        assert_takes(takes(&measured(4, None), Collective::Alltoall), 4_096.0 * (3.0 + 3.0 * 0.5) + own);
+        // What was read by the same core has not gone.
+        for operation in [Collective::Allgather, Collective::Alltoall] {
+            let [found, plain] =
+                [measured(4, Some(1)), config(4, Some(1))].map(|config| takes(&config, operation));
+            assert_takes(found, plain);
+        }
+        // What has left the caches takes half as long: 32 KiB, and as many that nobody has read at 10 B/ns.
+        let config = measured(4, None);
+        let within =
+            [(1 << 20, 1_000), (2 << 20, 500)].map(|(bytes, permille)| TimesWithin { bytes, permille });
+        let rates = Rates { shared_writes_within: within.to_vec(), ..config.rates.clone() };
+        let cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), Config { rates, ..config }).unwrap();
+        let fabric = &cluster.world.borrow().fabric;
+        for (within_bytes, each_ps) in [(1 << 20, 1_000), (3 << 19, 750), (2 << 20, 500), (8 << 20, 500)] {
+            let time_ps = fabric.write_ps(0, [64 << 10, 32 << 10], [1 << 20, within_bytes]);
+            assert_eq!(time_ps, ((32 << 10) - 128) * each_ps + (32 << 10) * 100);
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A packet is written, its first line goes to its reader's core, one line after the other, and the reader
 //! fetches the others when it reads. A longer one goes in pieces, copied in and out at once where the reader
-//! waits for it. Its writer then takes the lines back that it writes next, which the reader had last: while
+//! waits for it: where the description says which ones do so, packets whose time it gives by length, too. Its
+//! writer then takes the lines back that it writes next, which the reader had last: while
 //! the other reads, or, where both send, before either does. Or the kernel copies for who reads.
 
 use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces, RankState};
@@ -16,13 +17,14 @@ pub(super) const PAIR_BYTES: u64 = 2 * LINE_BYTES;
 /// Payload that is in one line with its packet's header, bytes.
 const IN_LINE_BYTES: u64 = 32;
 /// Packets of so many bytes are written and read a piece at a time, by both sides at once, where neither
-/// keeps the other off its core.
+/// keeps the other off its core and the description does not say which are (`pieces`).
 const IN_PIECES_BYTES_MIN: usize = 10 << 10;
-/// Such a piece, of packets through near lines and through bulk lines, bytes.
+/// Such a piece, of packets up to [`NEAR_BYTES_MAX`] and of longer ones, bytes.
 const PIECE_BYTES: [usize; 2] = [4 << 10, 16 << 10];
 /// So much is under way to a core at once: a dozen lines and some.
 const UNDER_WAY_BYTES: u64 = 16 * LINE_BYTES;
-/// The longest packet through near lines, bytes.
+/// Up to so many bytes packets take what is given by their length, longer ones what is given of long ones
+/// ([`Rates::relay`](super::Rates)), bytes.
 pub(super) const NEAR_BYTES_MAX: usize = 32 << 10;
 
 impl Fabric {
@@ -33,7 +35,7 @@ impl Fabric {
         let is_packet = cargo.is_packet();
         let pieces = if let Cargo::Packet { pieces, .. } = cargo { *pieces } else { None };
         let (host, now_ps) = (self.host_of(from) as usize, self.network.now_ps());
-        let relayed_ps = pieces.and_then(|pieces| self.relay_ps(from, pieces.piece_bytes, bytes as usize));
+        let relayed_ps = pieces.and_then(|pieces| self.both_ps(from, pieces, bytes as usize));
         // One picosecond at least, so that what leaves first arrives first.
         let copy_ps = relayed_ps.unwrap_or_else(|| self.move_ps(bytes)).max(1);
         let line_ps = self.line_ps(from, to);
@@ -60,14 +62,14 @@ impl Fabric {
         if !is_packet {
             done_ps = done_ps.max(self.transfer_within(handle));
         }
-        if let Some(Pieces { piece_bytes, last_ps }) = pieces {
+        if let Some(pieces @ Pieces { piece_bytes, last_ps, .. }) = pieces {
             let piece_ps = (u128::from(copy_ps) * piece_bytes as u128 / u128::from(bytes)) as u64;
             // The way from core to core is part of what was measured of both sides' copies.
             let (way_ps, rest_ps) =
                 if relayed_ps.is_some() { (1, copy_ps - piece_ps.min(copy_ps)) } else { (piece_ps, copy_ps) };
             let last_ps = (from_ps + rest_ps).max(last_ps + way_ps) + line_ps;
-            if let Cargo::Packet { pieces, .. } = &mut self.flights[handle].cargo {
-                *pieces = Some(Pieces { piece_bytes, last_ps });
+            if let Cargo::Packet { pieces: its, .. } = &mut self.flights[handle].cargo {
+                *its = Some(Pieces { last_ps, ..pieces });
             }
             // Its first line comes after those that are under way, of which the last is there 1 ps later.
             let line_free_ps = &mut self.states[to as usize].line_free_ps;
@@ -77,11 +79,18 @@ impl Fabric {
         done_ps + line_ps
     }
 
-    /// Whether a packet waits where it was written until its reader fetches it. What was measured of long
-    /// ones (`Rates::relay`) is of both sides.
+    /// Whether a packet waits where it was written until its reader fetches it. What was measured of packets
+    /// in pieces is of both sides.
     pub(super) fn is_read_later(&self, from: u32, to: u32, rail: u8, pieces: Option<Pieces>) -> bool {
-        let is_relayed = pieces.is_some_and(|pieces| self.relay_ps(from, pieces.piece_bytes, 1).is_some());
+        let is_relayed = pieces.is_some_and(|pieces| self.both_ps(from, pieces, 1).is_some());
         rail == MEMORY_RAIL && self.is_fetched(from, to) && !is_relayed
+    }
+
+    /// Whether the sender of a packet takes the lines back of the next one.
+    pub(super) fn takes_back(&self, from: u32, to: u32, rail: u8, pieces: Option<Pieces>) -> bool {
+        let is_long = pieces.is_some_and(|pieces| pieces.payload_bytes > NEAR_BYTES_MAX);
+        let is_short_fetched = !is_long && rail == MEMORY_RAIL && self.is_fetched(from, to);
+        is_short_fetched || self.is_read_later(from, to, rail, pieces)
     }
 
     /// A process that has written a packet takes the lines of the next one back from its reader's core. It
@@ -148,14 +157,21 @@ impl Fabric {
         wait_ps + copy_ps.max(hot_ps(bytes) + self.move_ps(bytes.saturating_sub(LINE_BYTES)))
     }
 
-    /// The size of a piece of such a packet, if it goes in pieces.
-    pub(super) fn piece_bytes(&self, rail: u8, payload_bytes: usize) -> Option<usize> {
+    /// How such a packet goes in pieces, of which nothing is written yet, if it does.
+    pub(super) fn pieces(&self, rail: u8, payload_bytes: usize) -> Option<Pieces> {
         let Software { send_copies, receive_copies, checksum_bytes_per_s, .. } = self.config.software;
         let is_shm = rail == MEMORY_RAIL && self.config.profile.is_some();
         let is_plain = (send_copies, receive_copies, checksum_bytes_per_s) == (1, 1, None);
         let is_watched = !self.cores.occupancy().is_oversubscribed();
-        let piece_bytes = PIECE_BYTES[usize::from(payload_bytes > NEAR_BYTES_MAX)];
-        (is_shm && is_plain && is_watched && payload_bytes >= IN_PIECES_BYTES_MIN).then_some(piece_bytes)
+        if !(is_shm && is_plain && is_watched) {
+            return None;
+        }
+        let piece_bytes = match self.config.rates.pieces.as_slice() {
+            [] if payload_bytes < IN_PIECES_BYTES_MIN => return None,
+            [] => PIECE_BYTES[usize::from(payload_bytes > NEAR_BYTES_MAX)],
+            known => known.iter().rev().find(|from| from.bytes <= payload_bytes as u64)?.piece_bytes as usize,
+        };
+        (piece_bytes < payload_bytes).then_some(Pieces { payload_bytes, piece_bytes, last_ps: 0 })
     }
 
     /// What the bytes take that a process has the kernel copy from another's memory, ps.
@@ -196,17 +212,30 @@ impl Fabric {
         self.states[rank as usize].kernel_copied = Some((peer, self.clock_ps(rank)));
     }
 
-    /// What so many bytes of a packet in pieces of `piece_bytes` take either side, ps: where that was
-    /// measured, with the other side's copy and the way from core to core, else the copy.
-    pub(super) fn piece_ps(&self, rank: u32, piece_bytes: usize, bytes: usize) -> u64 {
-        self.relay_ps(rank, piece_bytes, bytes).unwrap_or_else(|| self.copy_ps(rank, bytes))
+    /// What so many bytes of a packet in pieces take either side, ps: where that was measured, with the other
+    /// side's copy and the way from core to core, else the copy.
+    pub(super) fn piece_ps(&self, rank: u32, pieces: Pieces, bytes: usize) -> u64 {
+        self.both_ps(rank, pieces, bytes).unwrap_or_else(|| self.copy_ps(rank, bytes))
     }
 
-    fn relay_ps(&self, rank: u32, piece_bytes: usize, bytes: usize) -> Option<u64> {
-        let working_set_bytes = self.states[rank as usize].working_set_bytes;
-        let is_bulk = piece_bytes == PIECE_BYTES[1];
-        let rates = is_bulk.then_some(self.config.rates.relay.as_slice())?;
-        let alone_ps = software::time_ps(rates, bytes as u64, working_set_bytes)?;
+    /// What so many bytes of a packet in pieces take both sides at once; `None`: it was not measured.
+    fn both_ps(&self, rank: u32, pieces: Pieces, bytes: usize) -> Option<u64> {
+        let Config { rates, .. } = &self.config;
+        let alone_ps = if pieces.payload_bytes > NEAR_BYTES_MAX {
+            let working_set_bytes = self.states[rank as usize].working_set_bytes;
+            software::time_ps(&rates.relay, bytes as u64, working_set_bytes)?
+        } else {
+            let Pieces { payload_bytes, piece_bytes, .. } = pieces;
+            let payload_bytes = payload_bytes as u64;
+            // Packets of this length were measured in pieces.
+            let longest = rates.longer_packets.last().filter(|_| !rates.pieces.is_empty())?;
+            let whole_ps = software::longer_ps(&rates.longer_packets, IN_LINE_BYTES, payload_bytes)
+                .filter(|_| payload_bytes <= longest.bytes)?;
+            // The first piece is copied in, and then both sides copy.
+            let both_bytes = u128::from(payload_bytes) + piece_bytes as u128;
+            let measured_ps = (u128::from(whole_ps) * bytes as u128 / both_bytes) as u64;
+            measured_ps.max(self.copy_ps(rank, bytes))
+        };
         Some(self.at_once_ps(rank, |among| &among.moved, bytes as u64, alone_ps))
     }
 }

@@ -4,7 +4,7 @@ use super::Config;
 use super::fabric::Fabric;
 use super::working_set::Distances;
 use ayatori_fabric::description::{
-    Among, LongerTime, RateWithin, SoftwareCosts, TimesWithin, Waiting, YieldAmong,
+    Among, LongerTime, PiecesFrom, RateWithin, SoftwareCosts, TimesWithin, Waiting, YieldAmong,
 };
 
 /// Costs of a process. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
@@ -70,6 +70,15 @@ pub struct Rates {
     pub longer_packets: Vec<LongerTime>,
     /// The same of packets that are there when the one before has been taken, for who takes them.
     pub longer_packets_in_row: Vec<LongerTime>,
+    /// Packets that are copied in and out at once, the shortest first; empty: not known.
+    pub pieces: Vec<PiecesFrom>,
+    /// Data in shared memory that are written where another core has read, in collective operations, more
+    /// than two lines; empty: not known.
+    pub shared_writes: Vec<LongerTime>,
+    /// How many times as long these take, by what a process goes through until it writes there again.
+    pub shared_writes_within: Vec<TimesWithin>,
+    /// The same of data that are read where another core has just written.
+    pub shared_reads: Vec<LongerTime>,
     /// Where more than two processes share a core: the fewest first.
     pub yields_among: Vec<YieldAmong>,
     /// Where more than two processes of a host do the same at once: the fewest first.
@@ -87,6 +96,10 @@ impl Rates {
             relay: costs.relay_rates.clone(),
             longer_packets: costs.longer_packets.clone(),
             longer_packets_in_row: costs.longer_packets_in_row.clone(),
+            pieces: costs.pieces.clone(),
+            shared_writes: costs.shared_writes.clone(),
+            shared_writes_within: costs.shared_writes_within.clone(),
+            shared_reads: costs.shared_reads.clone(),
             yields_among: costs.yields_among.clone(),
             among: costs.among.clone(),
         }
@@ -138,7 +151,7 @@ pub(super) fn longer_ps(times: &[LongerTime], few_bytes: u64, bytes: u64) -> Opt
 
 /// What work of so many bytes takes that takes two processes `of_two_ps`. Between two entries it is
 /// interpolated.
-fn times_ps(times: &[TimesWithin], bytes: u64, of_two_ps: u64) -> u64 {
+pub(super) fn times_ps(times: &[TimesWithin], bytes: u64, of_two_ps: u64) -> u64 {
     let Some(last) = times.last() else { return of_two_ps };
     let above = times.iter().position(|one| bytes <= one.bytes);
     let permille = match above {

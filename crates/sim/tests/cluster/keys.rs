@@ -293,6 +293,10 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.reduce_rate", "[{ within_kib = 64, gbytes_per_s = 1 }]"),
     ("host_models.h.software.yield_among", "[{ ranks = 2, ns = 900 }]"),
     ("host_models.h.software.lines_back_gbytes_per_s", "1"),
+    ("host_models.h.software.pieces", "[{ bytes = 12000, piece_bytes = 2000 }]"),
+    ("host_models.h.software.shared_write", "[{ bytes = 1024, more_ns = 90000 }]"),
+    ("host_models.h.software.shared_write_within", "[{ within_kib = 1, times = 5 }]"),
+    ("host_models.h.software.shared_read", "[{ bytes = 1024, more_ns = 90000 }]"),
     ("host_models.h.software.longer_packet", "[{ bytes = 64, more_ns = 900 }]"),
     ("host_models.h.software.longer_packet_in_row", "[{ bytes = 64, more_ns = 900 }]"),
     ("host_models.h.software.poll_ns", "900"),
@@ -404,7 +408,7 @@ fn with(base: &str, key: &str, value: &str) -> Option<String> {
 }
 
 /// Workloads that between them use what a machine has: the name, bytes, hosts.
-const WORKLOADS: [(&str, u64, Option<u32>); 8] = [
+const WORKLOADS: [(&str, u64, Option<u32>); 9] = [
     ("ping-pong", 8, None),
     ("ping-pong", 4_000_000, None),
     // Within a host.
@@ -414,6 +418,7 @@ const WORKLOADS: [(&str, u64, Option<u32>); 8] = [
     ("allreduce", 40_000, None),
     // In shared memory, in one step and by reading each other's.
     ("allreduce", 8, Some(1)),
+    ("allreduce", 1_500, Some(1)),
     ("allreduce", 1_000_000, Some(1)),
 ];
 

@@ -7,6 +7,7 @@
 //! figures are predictions.
 
 mod among;
+mod cores;
 mod kernel_copies;
 mod near;
 mod numa;
@@ -27,15 +28,15 @@ use ayatori_sim::workloads;
 
 use crate::report::Table;
 pub use among::AmongFit;
+pub use cores::CoreFit;
 pub use kernel_copies::KernelCopyFit;
 pub use near::{Near, Placement, Sighting, Sorted, sort};
 pub use numa::{Node, NumaFit, Topology};
 pub use over_tcp::SocketFit;
 pub use records::Records;
 use samples::{
-    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, LINES_BACK, PACKET, PACKETS_IN_ROW,
-    RATE_MAX_GBYTES_PER_S, RATE_WINDOW, REDUCE, RELAY, SHORT_BYTES, long_slope, longer_lines, rate_lines,
-    times_ns, value_of, without_ends,
+    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, LINES_BACK, RATE_MAX_GBYTES_PER_S, RATE_WINDOW,
+    REDUCE, RELAY, SHORT_BYTES, long_slope, rate_lines, times_ns, value_of, without_ends,
 };
 pub use samples::{CHECKSUM, Figure, ONE_CORE, OVER_TCP, Sample, figures};
 pub use together::{EXCHANGE, SCHEDULE, TAKING_TURNS, TogetherFit};
@@ -63,7 +64,7 @@ fn sample_of(rest: &str, ranks: u32) -> anyhow::Result<Sample> {
     let mut words = rest.split_ascii_whitespace();
     let mut word = || words.next().context("a word is missing");
     let (name, bytes, value, unit) = (word()?.to_owned(), word()?.parse()?, word()?.parse::<f64>()?, word()?);
-    ensure!(["us", "GB/s", "Mmsg/s"].contains(&unit), "the unit {unit} is not known");
+    ensure!(["us", "GB/s", "Mmsg/s", "KiB"].contains(&unit), "the unit {unit} is not known");
     ensure!(value.is_finite() && value > 0.0, "{value} is no result");
     Ok(Sample { name, ranks, bytes, value })
 }
@@ -88,14 +89,10 @@ pub struct Fit {
     pub copy_gbytes_per_s: f64,
     /// What is copied in by one core and out by another: from one to the other, GB/s.
     pub memory_gbytes_per_s: f64,
-    /// What a packet of so many bytes takes more than a short one, with both copies, ns.
-    pub longer_packets: Vec<(u64, f64)>,
-    /// The same of packets one right after another, for who takes them, ns.
-    pub longer_packets_in_row: Vec<(u64, f64)>,
+    /// Packets and data of collective operations, from core to core.
+    pub cores: CoreFit,
     /// Until a rank that polls sees what has come, beside both sides' software and the line's way, ns.
     pub poll_ns: f64,
-    /// Lines that the other core has read, got back for writing, GB/s; `None`: it was not measured.
-    pub lines_back_gbytes_per_s: Option<f64>,
     /// What long packets take that one core copies in and another out at once: rates of who goes through so
     /// many bytes, GB/s.
     pub relay: Vec<(u64, f64)>,
@@ -148,9 +145,8 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         anyhow::Ok(rate.min(RATE_MAX_GBYTES_PER_S))
     };
     let hot_copy_gbytes_per_s = quickest(COPY)?;
-    let packets = times_ns(samples, PACKET);
-    let copied: Vec<(u64, f64)> =
-        packets.iter().copied().filter(|(bytes, _)| COPIED_BYTES.contains(bytes)).collect();
+    let mut copied = cores::whole_packets(samples);
+    copied.retain(|(bytes, _)| COPIED_BYTES.contains(bytes));
     let slope = long_slope(&copied).context("packets of 256 B to 8 KiB were not measured")?;
     let copy_gbytes_per_s = quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s);
     // Two copies beside the move; where these seem to take no time they are not what limits.
@@ -161,13 +157,11 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         software_ns,
         core_to_core_ns,
         poll_ns,
-        lines_back_gbytes_per_s: quickest(LINES_BACK).ok(),
+        cores: cores::fit(samples, core_to_core_ns, quickest(LINES_BACK).ok()),
         relay: without_ends(&times_ns(samples, RELAY)),
         hot_copy_gbytes_per_s,
         copy_gbytes_per_s,
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
-        longer_packets: longer_packets(&packets),
-        longer_packets_in_row: longer_packets(&times_ns(samples, PACKETS_IN_ROW)),
         kernel_copy: kernel_copies::fit(samples, short_ns, software_ns),
         reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: together::yield_of_two_ns(samples, software_ns).unwrap_or(one_core_ns).max(1.0),
@@ -176,12 +170,6 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         numa: numa::fit(samples),
         sockets: over_tcp::sockets(samples, software_ns),
     })
-}
-
-/// What packets take beside what one of a cache line does.
-fn longer_packets(packets_ns: &[(u64, f64)]) -> Vec<(u64, f64)> {
-    let Some(&(SHORT_BYTES, short_ns)) = packets_ns.first() else { return Vec::new() };
-    packets_ns[1..].iter().map(|&(bytes, ns)| (bytes, (ns - short_ns).max(0.0))).collect()
 }
 
 /// A network interface as the system describes it.
@@ -266,11 +254,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
          reduce_gbytes_per_s = {:.3} # MPI_Reduce_local of doubles in the cache\n",
         fit.memory_gbytes_per_s, fit.reduce_gbytes_per_s
     );
-    text += &longer_lines("longer_packet", "through memory, without messages", &fit.longer_packets);
-    text += &longer_lines("longer_packet_in_row", "one right after another", &fit.longer_packets_in_row);
-    if let Some(rate) = fit.lines_back_gbytes_per_s {
-        let _ = writeln!(text, "lines_back_gbytes_per_s = {rate:.3} # lines that the other has read");
-    }
+    text += &cores::lines(&fit.cores);
     text += &together::lines(&fit.together);
     text += &copies_text(facts, fit);
     text += &among::tables(&fit.among);
@@ -514,7 +498,7 @@ pub fn table(predictions: &[Prediction]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::samples::UNCACHED_BYTES;
+    use super::samples::{PACKET, PACKETS_IN_ROW, UNCACHED_BYTES};
     use super::*;
 
     /// Lengths of packets, bytes.
@@ -530,12 +514,15 @@ mod tests {
             software_ns: 80.0,
             core_to_core_ns: 60.0,
             poll_ns: 30.0,
-            lines_back_gbytes_per_s: Some(24.0),
             hot_copy_gbytes_per_s: 40.0,
             copy_gbytes_per_s: 6.0,
             memory_gbytes_per_s: 16.0,
-            longer_packets: PACKETS.map(|bytes| (bytes, more_ns(bytes))).to_vec(),
-            longer_packets_in_row: PACKETS.map(|bytes| (bytes, more_ns(bytes) / 2.0)).to_vec(),
+            cores: CoreFit {
+                longer_packets: PACKETS.map(|bytes| (bytes, more_ns(bytes))).to_vec(),
+                longer_packets_in_row: PACKETS.map(|bytes| (bytes, more_ns(bytes) / 2.0)).to_vec(),
+                lines_back_gbytes_per_s: Some(24.0),
+                ..CoreFit::default()
+            },
             relay: vec![(256 << 10, 12.0), (8 << 20, 8.0)],
             kernel_copy: Some(KernelCopyFit {
                 call_ns: 900.0,
@@ -652,9 +639,10 @@ mod tests {
             (found.poll_ns, made_up.poll_ns),
             (found.yield_ns, made_up.yield_ns),
         ];
-        assert_eq!(found.lines_back_gbytes_per_s, made_up.lines_back_gbytes_per_s);
-        assert_eq!(found.longer_packets.len(), made_up.longer_packets.len());
-        assert_eq!(found.longer_packets_in_row.len(), made_up.longer_packets_in_row.len());
+        let [found_cores, cores] = [&found.cores, &made_up.cores];
+        assert_eq!(found_cores.lines_back_gbytes_per_s, cores.lines_back_gbytes_per_s);
+        assert_eq!(found_cores.longer_packets.len(), cores.longer_packets.len());
+        assert_eq!(found_cores.longer_packets_in_row.len(), cores.longer_packets_in_row.len());
         let copies = [&found, &made_up].map(|fit| fit.kernel_copy.clone().unwrap());
         let kernel = [
             copies.each_ref().map(|copy| copy.call_ns),

@@ -86,6 +86,13 @@ pub(super) const RENDEZVOUS: &str = "rendezvous";
 /// The benchmarks of packets from core to core: to and fro, and one right after another.
 pub(super) const PACKET: &str = "packet";
 pub(super) const PACKETS_IN_ROW: &str = "packets_in_row";
+/// In which pieces a packet goes, KiB; whole ones are one.
+pub(super) const PIECE: &str = "piece";
+/// The benchmarks of data in shared memory: written where the other core has read, and read where it has
+/// written.
+pub(super) const SHARED_WRITE: &str = "shared_write";
+pub(super) const SHARED_WRITE_WITHIN: &str = "shared_write_within";
+pub(super) const SHARED_READ: &str = "shared_read";
 /// The benchmark of lines that the other core has read.
 pub(super) const LINES_BACK: &str = "lines_back";
 /// The benchmark of copies by two cores at once.

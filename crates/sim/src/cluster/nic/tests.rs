@@ -7,10 +7,10 @@ use ayatori_core::device::Device;
 use ayatori_core::device::conformance::{self, World};
 use ayatori_core::ids::{ProcessId, Rail};
 
-use ayatori_fabric::description::{LongerTime, RateWithin};
+use ayatori_fabric::description::{LongerTime, PiecesFrom, RateWithin};
 
 use super::Nic;
-use crate::cluster::fabric::Fabric;
+use crate::cluster::fabric::{Fabric, MEMORY_RAIL};
 use crate::cluster::{
     Cluster, Config, GetTimes, KernelCopy, NicDevice, Profile, Rates, Sockets, Software, Transfer,
 };
@@ -337,6 +337,58 @@ fn packets_in_pieces_are_fetched_when_their_reader_looks() {
     assert!((more_ns / move_ns - 1.0).abs() < 0.05, "{more_ns} ns one way, {move_ns} expected");
 }
 
+/// Packets up to 32 KiB take a nanosecond more for each 10 bytes, and go in such pieces.
+fn in_pieces(pieces: &[(u64, u64)]) -> Config {
+    let longer = |bytes| LongerTime { bytes, more_ps: (bytes - 32) * 100 };
+    let pieces = pieces.iter().map(|&(bytes, piece_bytes)| PiecesFrom { bytes, piece_bytes });
+    let rates = Rates {
+        longer_packets: [1 << 10, 32 << 10].map(longer).to_vec(),
+        pieces: pieces.collect(),
+        ..Rates::default()
+    };
+    let plain = shared_memory(None, 1_000_000_000_000);
+    Config { rates, copy_bytes_per_s: 100_000_000_000, memory_latency_ps: 60_000, ..plain }
+}
+
+#[test]
+fn packets_go_in_the_pieces_of_the_description() {
+    let config = in_pieces(&[(4 << 10, 2 << 10), (8 << 10, 4 << 10)]);
+    let fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config.clone(), 2);
+    let short_ns = half_round_trip_ns(&config, 8);
+    for (bytes, piece_bytes) in [(4 << 10, 2 << 10), (8 << 10, 4 << 10), (32 << 10, 4 << 10)] {
+        let more_ns = bytes as f64 / 10.0;
+        let found = half_round_trip_ns(&config, bytes) - short_ns;
+        assert!((found / more_ns - 1.0).abs() < 0.02, "{bytes} B: {found} ns more");
+        // The first piece goes before, then both copy at the same time.
+        let pieces = fabric.pieces(MEMORY_RAIL, bytes as usize).unwrap();
+        assert_eq!(pieces.piece_bytes, piece_bytes as usize);
+        let both_ps = (bytes - 32) * 100 * bytes / (bytes + piece_bytes);
+        assert_eq!(fabric.piece_ps(0, pieces, bytes as usize), both_ps);
+    }
+    assert!(fabric.pieces(MEMORY_RAIL, (4 << 10) - 1).is_none());
+}
+
+#[test]
+fn packets_of_one_piece_go_whole() {
+    let config = in_pieces(&[(4 << 10, 16 << 10)]);
+    let fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2);
+    let is_whole = |bytes| fabric.pieces(MEMORY_RAIL, bytes).is_none();
+    assert!([4 << 10, 12 << 10, 16 << 10].into_iter().all(is_whole) && !is_whole((16 << 10) + 1));
+}
+
+#[test]
+fn longer_packets_in_pieces_than_measured_go_as_before() {
+    let [given, default] = [&[(10 << 10, 4 << 10)][..], &[]].map(|pieces| {
+        let plain = in_pieces(pieces);
+        let mut rates = plain.rates.clone();
+        rates.longer_packets.retain(|longer| longer.bytes < 32 << 10);
+        Config { rates, ..plain }
+    });
+    for bytes in [8 << 10, 16 << 10, 32 << 10] {
+        assert_eq!(half_round_trip_ns(&given, bytes), half_round_trip_ns(&default, bytes), "{bytes} B");
+    }
+}
+
 #[test]
 fn packets_between_cores_take_the_time_of_their_length() {
     let time_ns = |bytes: u64| {
@@ -387,6 +439,21 @@ fn in_row_ns(config: &Config, bytes: u64, count: u64) -> f64 {
         report.unwrap().elapsed_ps as f64 / 1e3
     };
     (time_ns(2 * count) - time_ns(count)) / count as f64
+}
+
+#[test]
+fn packets_in_pieces_have_lines_taken_back_up_to_32_kib() {
+    let times_ns = |bytes, lines_back_bytes_per_s| {
+        let relay = vec![RateWithin { working_set_bytes: 1, bytes_per_s: 10_000_000_000 }];
+        let plain = in_pieces(&[(4 << 10, 4 << 10)]);
+        let software = Software { lines_back_bytes_per_s, ..plain.software };
+        let config = Config { rates: Rates { relay, ..plain.rates.clone() }, software, ..plain };
+        exchange_ns(&config, bytes)
+    };
+    let more_ns = |bytes| times_ns(bytes, Some(5_000_000_000)) - times_ns(bytes, None);
+    let back_ns = f64::from(31 << 10) / 5.0;
+    assert!((more_ns(32 << 10) / back_ns - 1.0).abs() < 0.1, "{} ns, {back_ns} expected", more_ns(32 << 10));
+    assert_eq!(more_ns(64 << 10), 0.0);
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! What goes from core to core through memory that two ranks share, without messages: packets, and data of
+//! collective operations.
+
+use std::fmt::Write as _;
+
+use super::samples::{
+    LINES_BACK, PACKET, PACKETS_IN_ROW, PIECE, SHARED_READ, SHARED_WRITE, SHARED_WRITE_WITHIN, SHORT_BYTES,
+    Sample, longer_lines, times_ns,
+};
+
+/// See the module's documentation. Times in ns.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CoreFit {
+    /// What a packet of so many bytes takes more than a short one, with both copies.
+    pub longer_packets: Vec<(u64, f64)>,
+    /// The same of packets one right after another, for who takes them.
+    pub longer_packets_in_row: Vec<(u64, f64)>,
+    /// Packets of so many bytes and more are copied in and out at once, so many bytes at a time; empty: not
+    /// known.
+    pub pieces: Vec<(u64, u64)>,
+    /// Lines that the other core has read, got back for writing, GB/s; `None`: it was not measured, or nobody
+    /// waits for them.
+    pub lines_back_gbytes_per_s: Option<f64>,
+    /// What so many bytes take that are written where the other core has read, more than two lines.
+    pub shared_writes: Vec<(u64, f64)>,
+    /// How many times as long these take, by how many bytes a rank goes through until it writes there again.
+    pub shared_writes_within: Vec<(u64, f64)>,
+    /// What so many bytes take that the other core has just written.
+    pub shared_reads: Vec<(u64, f64)>,
+}
+
+/// `line_ns`: a line's way, and that of two that are fetched together.
+pub(super) fn fit(samples: &[Sample], line_ns: f64, lines_back_gbytes_per_s: Option<f64>) -> CoreFit {
+    let pieces = pieces(samples);
+    let mut in_row = times_ns(samples, PACKETS_IN_ROW);
+    // Those in pieces are worked on by both sides from their beginning, whatever was before.
+    in_row.retain(|&(bytes, _)| !is_in_pieces(&pieces, bytes));
+    let beside_line =
+        |name| times_ns(samples, name).into_iter().map(|(bytes, ns)| (bytes, (ns - line_ns).max(0.0)));
+    CoreFit {
+        longer_packets: longer_packets(&times_ns(samples, PACKET)),
+        longer_packets_in_row: longer_packets(&in_row),
+        pieces,
+        lines_back_gbytes_per_s,
+        shared_writes: beside_line(SHARED_WRITE).collect(),
+        shared_writes_within: beside_first(&times(samples, SHARED_WRITE_WITHIN)),
+        shared_reads: beside_line(SHARED_READ).collect(),
+    }
+}
+
+/// Of times by what a rank goes through: how many times as long as the first.
+fn beside_first(times: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    let Some(&(_, first)) = times.first() else { return Vec::new() };
+    times.iter().map(|&(bytes, time)| (bytes, time / first)).collect()
+}
+
+/// By length, or by what a rank goes through; more may be quicker.
+fn times(samples: &[Sample], name: &str) -> Vec<(u64, f64)> {
+    let of_name = samples.iter().filter(|sample| sample.name == name);
+    let mut times: Vec<(u64, f64)> = of_name.map(|sample| (sample.bytes, sample.value)).collect();
+    times.sort_unstable_by_key(|time| time.0);
+    times
+}
+
+/// Packets that were copied in and then out, by length: what they take, ns.
+pub(super) fn whole_packets(samples: &[Sample]) -> Vec<(u64, f64)> {
+    let pieces = pieces(samples);
+    times_ns(samples, PACKET).into_iter().filter(|&(bytes, _)| !is_in_pieces(&pieces, bytes)).collect()
+}
+
+/// What packets take beside what one of a cache line does.
+fn longer_packets(packets_ns: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    let Some(&(SHORT_BYTES, short_ns)) = packets_ns.first() else { return Vec::new() };
+    packets_ns[1..].iter().map(|&(bytes, ns)| (bytes, (ns - short_ns).max(0.0))).collect()
+}
+
+/// From which length on packets go in which pieces, the shortest first.
+fn pieces(samples: &[Sample]) -> Vec<(u64, u64)> {
+    let of_name = samples.iter().filter(|sample| sample.name == PIECE);
+    let mut told: Vec<(u64, u64)> =
+        of_name.map(|sample| (sample.bytes, (1_024.0 * sample.value).round() as u64)).collect();
+    told.sort_unstable();
+    let mut pieces: Vec<(u64, u64)> = Vec::new();
+    for (bytes, piece_bytes) in told {
+        let is_other = pieces.last().map_or(piece_bytes < bytes, |before| before.1 != piece_bytes);
+        if is_other {
+            pieces.push((bytes, piece_bytes));
+        }
+    }
+    pieces
+}
+
+fn is_in_pieces(pieces: &[(u64, u64)], bytes: u64) -> bool {
+    pieces.iter().rev().find(|from| from.0 <= bytes).is_some_and(|from| from.1 < bytes)
+}
+
+/// Keys of a host's software.
+pub(super) fn lines(fit: &CoreFit) -> String {
+    let CoreFit {
+        longer_packets,
+        longer_packets_in_row,
+        pieces,
+        lines_back_gbytes_per_s,
+        shared_writes,
+        shared_writes_within,
+        shared_reads,
+    } = fit;
+    let mut text = longer_lines("longer_packet", "through memory, without messages", longer_packets);
+    text += &longer_lines("longer_packet_in_row", "one right after another", longer_packets_in_row);
+    if !pieces.is_empty() {
+        text += "pieces = [ # copied in and out at once, as the library's shared memory does here\n";
+        for (bytes, piece_bytes) in pieces {
+            let _ = writeln!(text, "    {{ bytes = {bytes}, piece_bytes = {piece_bytes} }},");
+        }
+        text += "]\n";
+    }
+    if let Some(rate) = lines_back_gbytes_per_s {
+        let _ = writeln!(text, "{LINES_BACK}_gbytes_per_s = {rate:.3} # lines that the other has read");
+    }
+    text += &longer_lines(SHARED_WRITE, "where the other has read", shared_writes);
+    if !shared_writes_within.is_empty() {
+        text += &format!("{SHARED_WRITE_WITHIN} = [ # until the same memory is written again\n");
+        for &(bytes, times) in shared_writes_within {
+            let _ = writeln!(text, "    {{ within_kib = {}, times = {times:.3} }},", bytes as f64 / 1_024.0);
+        }
+        text += "]\n";
+    }
+    text + &longer_lines(SHARED_READ, "where the other has just written", shared_reads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(name: &str, bytes: u64, value: f64) -> Sample {
+        Sample { name: name.into(), ranks: 2, bytes, value }
+    }
+
+    /// Packets of 8 B to 32 KiB, one way and in a row.
+    fn packets() -> Vec<Sample> {
+        let lengths = [8, 256, 1 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
+        let both = |bytes: u64| {
+            let us = 0.1 + bytes as f64 / 20e3;
+            [sample(PACKET, bytes, us), sample(PACKETS_IN_ROW, bytes, us / 2.0)]
+        };
+        lengths.into_iter().flat_map(both).collect()
+    }
+
+    fn told(pieces_kib: [f64; 5]) -> CoreFit {
+        let lengths = [4 << 10, 8 << 10, 10 << 10, 32 << 10, (32 << 10) + 64];
+        let pieces = lengths.into_iter().zip(pieces_kib).map(|(bytes, kib)| sample(PIECE, bytes, kib));
+        fit(&packets().into_iter().chain(pieces).collect::<Vec<_>>(), 40.0, None)
+    }
+
+    #[test]
+    fn packets_go_in_the_pieces_that_the_benchmark_told() {
+        // As on an EPYC through the caches and past them, and as on a Xeon; what is whole is one piece.
+        for (kib, pieces, in_row) in [
+            ([2.0, 4.0, 4.0, 4.0, 4.0], &[(4 << 10, 2 << 10), (8 << 10, 4 << 10)][..], 2),
+            ([4.0, 8.0, 10.0, 16.0, 16.0], &[(32 << 10, 16 << 10)], 5),
+            ([4.0, 8.0, 4.0, 4.0, 32.0], &[(10 << 10, 4 << 10), ((32 << 10) + 64, 32 << 10)], 4),
+        ] {
+            let found = told(kib);
+            assert_eq!(found.pieces, pieces);
+            assert_eq!((found.longer_packets.len(), found.longer_packets_in_row.len()), (6, in_row));
+        }
+        assert_eq!(fit(&packets(), 40.0, None).pieces, []);
+    }
+
+    #[test]
+    fn the_slope_of_copies_is_of_packets_that_are_not_in_pieces() {
+        let all = packets();
+        assert_eq!(whole_packets(&all).len(), 7);
+        let told = [all, vec![sample(PIECE, 4 << 10, 2.0)]].concat();
+        assert_eq!(whole_packets(&told).iter().map(|one| one.0).collect::<Vec<_>>(), [8, 256, 1 << 10]);
+    }
+
+    #[test]
+    fn shared_data_take_what_they_do_beside_a_line() {
+        let shared = |name: &str| [sample(name, 1 << 10, 0.03), sample(name, 64 << 10, 7.54)];
+        let within = [sample(SHARED_WRITE_WITHIN, 2 << 20, 2.0), sample(SHARED_WRITE_WITHIN, 640 << 10, 8.0)];
+        let samples = [shared(SHARED_WRITE), shared(SHARED_READ), within].concat();
+        let found = fit(&samples, 40.0, Some(24.0));
+        assert_eq!(found.shared_writes_within, [(640 << 10, 1.0), (2 << 20, 0.25)]);
+        assert_eq!(found.shared_writes, [(1 << 10, 0.0), (64 << 10, 7_500.0)]);
+        assert_eq!(found.shared_reads, found.shared_writes);
+        let text = lines(&found);
+        for expected in [
+            "lines_back_gbytes_per_s = 24.000",
+            "shared_write = [ # where the other has read\n    { bytes = 1024, more_ns = 0.0 },\n",
+            "shared_write_within = [ # until the same memory is written again\n    \
+             { within_kib = 640, times = 1.000 },\n    { within_kib = 2048, times = 0.250 },\n]\n",
+            "shared_read = [ # where the other has just written\n",
+        ] {
+            assert!(text.contains(expected), "{text}");
+        }
+        assert_eq!(lines(&CoreFit::default()), "");
+    }
+}
