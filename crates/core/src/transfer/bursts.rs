@@ -22,6 +22,8 @@ pub(super) struct Bursts {
     learner: Learner,
     current: Option<Burst>,
     number: u32,
+    /// Whether the last burst had more than one message.
+    had_several: bool,
 }
 
 /// One that is under way.
@@ -40,11 +42,17 @@ struct Burst {
 impl Default for Bursts {
     fn default() -> Self {
         // It takes none of the sender's time, and no memory of a ring that was not used before.
-        Self { learner: Learner::beginning_with(Way::Get), current: None, number: 0 }
+        Self { learner: Learner::beginning_with(Way::Get), current: None, number: 0, had_several: false }
     }
 }
 
 impl Bursts {
+    /// Whether the next message is presumably one of several: others are under way, or the last burst had
+    /// several.
+    pub(super) fn are_several(&self) -> bool {
+        self.current.is_some() || self.had_several
+    }
+
     /// A message is matched: its way, [`Way::Get`] or [`Way::Stream`], and its burst. `None`: the burst under
     /// way has as many as it may, and the message goes by what is held, unmeasured.
     pub(super) fn join(&mut self, length_bytes: u64, now: Instant) -> (Option<Learnt>, Option<BurstId>) {
@@ -80,8 +88,9 @@ impl Bursts {
         if burst.under_way_count > 0 {
             return;
         }
-        let Burst { way, since, length_bytes, ended_bytes, .. } = *burst;
+        let Burst { way, since, length_bytes, ended_bytes, messages_count, .. } = *burst;
         self.current = None;
+        self.had_several = messages_count > 1;
         if let Some(now) = time() {
             let took_ps = u128::from(now.since(since).as_ps()) * u128::from(length_bytes);
             let one_ps = took_ps / u128::from(ended_bytes.max(1));
@@ -150,6 +159,18 @@ mod tests {
         }
         let next = bursts.join(BYTES, Instant(3)).1;
         assert!(next.is_some() && next != joined[0]);
+    }
+
+    #[test]
+    fn several_are_expected_until_one_comes_alone() {
+        let mut bursts = Bursts::default();
+        assert!(!bursts.are_several());
+        for (count, had_several) in [(2, true), (1, false), (3, true)] {
+            let ids: Vec<_> = (0..count).map(|_| bursts.join(BYTES, Instant(1)).1.unwrap()).collect();
+            assert!(bursts.are_several(), "they are under way");
+            ids.into_iter().for_each(|id| bursts.end_one(id, BYTES, || Some(Instant(2))));
+            assert_eq!(bursts.are_several(), had_several);
+        }
     }
 
     #[test]

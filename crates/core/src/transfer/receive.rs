@@ -13,8 +13,8 @@ use crate::link::{LinkIndex, Links, UnitsReceived};
 use crate::request::Completion;
 use crate::wire::{Header, Keys};
 
-/// While messages are sent, too, both sides copy in and out: only of several messages up to this length are
-/// packets asked for that were not offered. (Two cores, windows both ways, GB/s, by the kernel and by
+/// While messages are sent, too, both sides copy in and out: packets that were not offered are asked for only
+/// of messages up to this length. (Two cores, windows both ways, GB/s, by the kernel and by
 /// packets: 32 KiB 13 and 18, 64 KiB 18 and 28; where they share no cache, 9.5 and 13, 16.9 and 16.2,
 /// 256 KiB 20 and 17, 1 MiB 10 and 6.)
 const BOTH_WAYS_BYTES_MAX: u64 = 64 << 10;
@@ -87,9 +87,8 @@ impl Transfers {
         let is_offered = fetch.offers_packets;
         // Pieces cost their packing on either way: what is measured would say little of other messages.
         let is_measured = got.is_none() && !offered.is_empty() && sink == Shape::Contiguous;
-        let has_time = self.sends_count == 0 || total <= BOTH_WAYS_BYTES_MAX && !self.active.is_empty();
-        let may_stream = is_measured && !is_offered && has_time && choose::streams_awaited(rails);
-        let is_of_burst = may_stream && device.is_waiting(link.peer());
+        let may_be_of_burst = is_measured && !is_offered && self.has_time_for_packets(index, total);
+        let is_of_burst = may_be_of_burst && choose::streams_awaited(rails) && device.is_waiting(link.peer());
         let now = if is_measured && (is_offered || is_of_burst) { device.time() } else { None };
         let (learnt, burst) = match now {
             Some(now) if is_of_burst => self.bursts(index).join(total, now),
@@ -118,6 +117,12 @@ impl Transfers {
         }
         let header = Header::Cts { sender, receiver, length: total, keys };
         links.offer_or_queue(device, index, header, Data::EMPTY);
+    }
+
+    /// Whether packets may be asked for that were not offered: of one of several messages, with time to copy.
+    fn has_time_for_packets(&mut self, link: LinkIndex, total_bytes: u64) -> bool {
+        let has_time = self.sends_count == 0 || total_bytes <= BOTH_WAYS_BYTES_MAX;
+        has_time && (!self.active.is_empty() || self.bursts(link).are_several())
     }
 
     /// Issues gets. `false`: the device is full.

@@ -133,6 +133,18 @@ fn windows_of_a_sender_that_waits_go_the_quicker_way() {
 }
 
 #[test]
+fn a_message_beside_a_receive_is_got() {
+    let mut net = two();
+    set_crossover(&mut net, 1 << 30);
+    net.shared.borrow_mut().are_waiting = true;
+    // Its sender does not offer packets: it has more under way, though no other message.
+    let (process, port) = &mut net.nodes[0];
+    let (target, tag) = (memory(vec![0; 8]).0, TagSelector::Tag(9));
+    let _receive = process.irecv(port, CommId::WORLD, target, Source::Rank(1), tag).unwrap();
+    assert_eq!(exchange(&mut net, 100, 20_000), 100);
+}
+
+#[test]
 fn windows_of_a_sender_that_computes_are_got() {
     let mut net = two();
     set_crossover(&mut net, 1 << 30);
