@@ -23,10 +23,7 @@ impl Process {
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
         if self.messages.links.is_check_due() {
-            let Self { messages: Messages { links, requests, direct, .. }, rma, survival, probes, .. } = self;
-            let awaited = awaited(requests, direct, probes);
-            links.check(device, |links| awaited_links(links, awaited, rma, survival));
-            self.handle_events(device);
+            self.check_links(device);
         }
         let mut worked = !self.messages.woken.is_empty() && self.advance_woken(device);
         self.handle_events(device);
@@ -44,6 +41,16 @@ impl Process {
         }
         self.messages.transfers.clear_away(device);
         worked | moved
+    }
+
+    /// Looks after time, and after the peers that something waits for.
+    #[cold]
+    #[inline(never)]
+    fn check_links<D: Device>(&mut self, device: &mut D) {
+        let Self { messages: Messages { links, requests, direct, .. }, rma, survival, probes, .. } = self;
+        let awaited = awaited(requests, direct, probes);
+        links.check(device, |links| awaited_links(links, awaited, rma, survival));
+        self.handle_events(device);
     }
 
     /// Notifies the owners of ended messages. Returns whether there were any.

@@ -54,10 +54,10 @@ impl Bursts {
     }
 
     /// A message is matched: its way, [`Way::Get`] or [`Way::Stream`], and its burst. `None`: the burst under
-    /// way has as many as it may, and the message goes by what is held, unmeasured.
-    pub(super) fn join(&mut self, length_bytes: u64, now: Instant) -> (Option<Learnt>, Option<BurstId>) {
+    /// way has as many as it may, and the message goes the same way, unmeasured.
+    pub(super) fn join(&mut self, length_bytes: u64, now: Instant) -> (Learnt, Option<BurstId>) {
         if let Some(burst) = &mut self.current {
-            let learnt = Some(Learnt::Held(burst.way));
+            let learnt = Learnt::Held(burst.way);
             if burst.messages_count == MESSAGES_MAX {
                 return (learnt, None);
             }
@@ -77,7 +77,7 @@ impl Bursts {
             messages_count: 1,
             under_way_count: 1,
         });
-        (Some(learnt), Some(id))
+        (learnt, Some(id))
     }
 
     /// A message of a burst has ended. `time` is asked if it was the last.
@@ -110,8 +110,8 @@ mod tests {
     fn run(bursts: &mut Bursts, count: u32, took: impl Fn(Way) -> Duration) -> Way {
         let begin = Instant(1);
         let joined: Vec<_> = (0..count).map(|_| bursts.join(BYTES, begin)).collect();
-        let way = joined[0].0.expect("a clock").way();
-        assert!(joined.iter().all(|(learnt, _)| learnt.is_some_and(|learnt| learnt.way() == way)));
+        let way = joined[0].0.way();
+        assert!(joined.iter().all(|(learnt, _)| learnt.way() == way));
         let ids: Vec<_> = joined.iter().filter_map(|(_, id)| *id).collect();
         for (ended, &id) in ids.iter().enumerate() {
             bursts.end_one(id, BYTES, || {

@@ -91,7 +91,10 @@ impl Transfers {
         let is_of_burst = may_be_of_burst && choose::streams_awaited(rails) && device.is_waiting(link.peer());
         let now = if is_measured && (is_offered || is_of_burst) { device.time() } else { None };
         let (learnt, burst) = match now {
-            Some(now) if is_of_burst => self.bursts(index).join(total, now),
+            Some(now) if is_of_burst => {
+                let (learnt, burst) = self.bursts(index).join(total, now);
+                (Some(learnt), burst)
+            }
             Some(_) => (Some(self.learner(index).pick(total)), None),
             None => (None, None),
         };
