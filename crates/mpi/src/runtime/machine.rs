@@ -106,7 +106,7 @@ pub(super) fn advance(core: &mut ayatori_core::Process, device: &mut Net, clock:
     }
 }
 
-/// The same over rails that need the time. By itself, so that the short path within a host is not longer by it.
+/// The same over rails that need the time. By itself: the short path within a host is shorter so.
 #[inline(never)]
 fn advance_over_rails(core: &mut ayatori_core::Process, device: &mut Composite, clock: &mut Clock) -> bool {
     if core.wants_time()
