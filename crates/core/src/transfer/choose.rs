@@ -105,7 +105,7 @@ pub struct Announced<'a> {
     pub rails: Rails<'a>,
     /// The rails by which the sender lets its memory be read.
     pub offered: RailSet,
-    /// Whether it would rather send packets than wait, too: it said so, or waits for all that it has sent.
+    /// Whether it would rather send packets than wait, too: it said so, or waits in a call.
     pub offers_packets: bool,
     /// Measured choice for this peer and length; `None`: none, for there is no clock.
     pub learnt: Option<Learnt>,
