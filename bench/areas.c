@@ -30,7 +30,10 @@ static void meet(void)
     while (__atomic_load_n(&shared->met[1 - bench_rank].value, __ATOMIC_ACQUIRE) < met) bench_pause();
 }
 
-static double more_than(double seconds, double less) { return seconds - less > LEAST_S ? seconds - less : LEAST_S; }
+static double more_than(double seconds, double less)
+{
+    return seconds - less > LEAST_S ? seconds - less : LEAST_S;
+}
 
 /* What so many areas take: what is written, and what is read. */
 static void areas(int is_past, size_t bytes, int count, char *out, char *in, double us[2])

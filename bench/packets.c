@@ -251,7 +251,9 @@ int main(int argc, char **argv)
     MPI_Win_shared_query(window, 0, &bytes, &unit, &rings);
     char *out = bench_buffer(LONGEST), *in = bench_buffer(LONGEST);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct way w = {&rings[bench_rank], &rings[1 - bench_rank], {0}, {0}, out, in, sizes[i], 1, {0}, NULL};
+        struct way w = {
+            &rings[bench_rank], &rings[1 - bench_rank], {0}, {0}, out, in, sizes[i], 1, {0}, NULL,
+        };
         begin(rings, &w);
         if (goes_round_more(w.bytes)) to_and_fro(&w, past_turns(w.bytes));
         bench_result("packet", w.bytes, bench_measure(to_and_fro, &w) / 2 * 1e6, "us");

@@ -168,7 +168,8 @@ static void beside_a_receive(int looks)
     while (looks && !over) OK(MPI_Test(&receive, &over, MPI_STATUS_IGNORE));
     OK(MPI_Wait(&receive, MPI_STATUS_IGNORE));
     OK(MPI_Wait(&reduction, MPI_STATUS_IGNORE));
-    CHECK(got == 10 && (check_rank > 0 || check_size < 2 || number == 10), "it is %d, and %d came", got, number);
+    CHECK(got == 10 && (check_rank > 0 || check_size < 2 || number == 10),
+          "it is %d, and %d came", got, number);
     OK(MPI_Op_free(&op));
 }
 

@@ -344,7 +344,7 @@ fn a_process_whose_port_another_has_got_is_gone() {
     let mut a = opened(a, ProcessId(0), key(), cards, 1);
     let mut other = opened(b, ProcessId(2), key(), vec![Some(card_a), None, None], 1);
     a.expect_long(ProcessId(1));
-    // Its rail does not work before the first pause; the process is gone when it has been refused often enough.
+    // Its rail is down with the first refusal, the process gone after some.
     let events = [Event::RailDown(Rail(1), ProcessId(1)), Event::PeerGone(ProcessId(1))];
     assert_eq!(until_gone(&mut a, ProcessId(1)), events);
     let obstacle = a.obstacles().to(ProcessId(1)).expect("dials have failed").to_string();
