@@ -21,7 +21,8 @@ impl Process {
         /// rails run dry.
         const EVENTS_BEFORE_SENDING_MAX: u32 = 8;
         let (mut worked, mut all_is_read) = (false, false);
-        for count in 0..EVENTS_MAX {
+        let mut count = 0;
+        while count < EVENTS_MAX {
             if count >= EVENTS_BEFORE_SENDING_MAX
                 && self.wants_transmit()
                 && !self.messages.links.is_catching_up()
@@ -33,6 +34,8 @@ impl Process {
                 break;
             };
             worked = true;
+            // While a few long packets are copied, their sender would use up its credit.
+            count += if matches!(event, Event::Front(..)) { EVENTS_BEFORE_SENDING_MAX } else { 1 };
             self.handle_event(device, event);
             if self.messages.direct_is_done() {
                 // The caller waits for this and nothing else: no further look.

@@ -36,6 +36,22 @@ fn message_is_received_in_parts_only_if_no_other_can_match() {
 }
 
 #[test]
+fn credit_is_given_back_between_long_packets() {
+    let mut device = front(0, Fetched::Whole);
+    // As many as credit allows: each is a quarter of it.
+    (device.come_count, device.payload_bytes) = (4, 64 << 10);
+    let mut process = Process::new(ProcessId(0), 2, Config::default());
+    for _ in 0..device.come_count {
+        let buffer = Buffer::leaked(device.payload_bytes);
+        let _ = process.irecv(&mut device, CommId::WORLD, buffer, Source::Rank(1), TagSelector::Any).unwrap();
+    }
+    assert!(process.progress(&mut device));
+    assert_eq!((device.come_count, device.fetched_count), (3, 1), "the others are not read yet");
+    assert_eq!(process.credit(ProcessId(1)).map(|(_, owed)| owed), Some(0), "{:?}", device.sent);
+    assert!(!device.sent.is_empty());
+}
+
+#[test]
 fn a_wrong_packet_whose_front_came_first_cuts_its_sender_off() {
     for (credits, is_wrong) in [(0, false), (u16::MAX, true)] {
         let mut device = front(credits, Fetched::Whole);

@@ -11,13 +11,16 @@ pub(super) struct Fronts {
     pub(super) header: Vec<u8>,
     pub(super) fetches: Fetched,
     pub(super) fetched_count: u32,
+    /// So many packets come, one after the other.
+    pub(super) come_count: u32,
+    pub(super) payload_bytes: usize,
     /// The header of what was sent last.
     pub(super) sent: Vec<u8>,
 }
 
 impl Fronts {
     pub(super) fn new(rails: Vec<RailCapabilities>, header: Vec<u8>, fetches: Fetched) -> Self {
-        Self { rails, header, fetches, fetched_count: 0, sent: Vec::new() }
+        Self { rails, header, fetches, fetched_count: 0, come_count: 0, payload_bytes: 0, sent: Vec::new() }
     }
 }
 
@@ -33,7 +36,9 @@ impl Device for Fronts {
         Ok(())
     }
     fn poll(&mut self) -> Option<Event> {
-        None
+        self.come_count = self.come_count.checked_sub(1)?;
+        let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
+        Some(Event::Front(incoming, self.payload_bytes))
     }
     fn packet(&self, _: &Incoming) -> Packet<'_> {
         Packet { header: &self.header, payload: Piece::EMPTY }
