@@ -69,6 +69,9 @@ pub(crate) const AREAS_COUNT: usize = 2;
 const NEAR: usize = 0;
 const BULK: usize = 1;
 
+/// After these bulk lines, 128 KiB, the memory of all others is provided at once.
+const PROVIDED_FIRST_LINES: u64 = 2048;
+
 /// A cache line.
 pub(crate) const LINE_BYTES: usize = 64;
 /// Payload bytes of a slot beside its word.

@@ -48,6 +48,12 @@ impl Trials {
         self.streams
     }
 
+    /// Whether the next packet is one of a trial.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.may_stream && self.waiting == 0
+    }
+
     /// Whether the next packet goes past the caches, and whether it is one of a trial, of which
     /// [`learn`](Self::learn) is to hear.
     #[inline]
@@ -76,10 +82,15 @@ impl Trials {
         let least = &mut self.least[usize::from(is_streamed)];
         *least = each.min(*least);
         self.trying -= 1;
-        if self.trying > 0 {
+        let [through, past] = self.least;
+        // What is far from a change needs no more packets: the other way may take eight times as long.
+        let is_clear = match self.streams {
+            true => through != u64::MAX && through / 4 > past,
+            false => past != u64::MAX && through < past + past / 2,
+        };
+        if self.trying > 0 && !is_clear {
             return;
         }
-        let [through, past] = self.least;
         // Twice to two and a half times as long: what is held stays.
         let is_quicker = through / 2 > past + if self.streams { 0 } else { past / 4 };
         if is_quicker == self.streams {
@@ -113,10 +124,17 @@ mod tests {
     #[test]
     fn the_better_way_is_held_and_a_change_is_noticed() {
         let mut trials = Trials::new(true);
+        assert!(trials.is_due());
         assert_eq!(send(&mut trials, TRIAL_PACKETS, [40, 5]), (4, 8), "both are tried first");
+        assert!(!trials.is_due() && !Trials::new(false).is_due());
         assert!(trials.streams());
         let (streamed_count, timed_count) = send(&mut trials, 10_000, [40, 5]);
         assert!(streamed_count > 9_900 && timed_count < 200, "{streamed_count} {timed_count}");
+        let slow_count = 10_000 - streamed_count;
+        assert!(
+            slow_count <= timed_count / 2 && timed_count <= 30,
+            "one each tells: {slow_count} {timed_count}"
+        );
         // Not so much quicker.
         send(&mut trials, 2 * INTERVAL_MAX, [22, 10]);
         assert!(trials.streams());

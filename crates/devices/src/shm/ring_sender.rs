@@ -5,8 +5,8 @@ use super::lines::Lines;
 use super::manner::Trials;
 use super::word::{IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lines_for, word_of};
 use super::{
-    AREAS_COUNT, BULK, LINE_BYTES, Line, NEAR, Ordering, PAIR_BYTES, Pair, Receiver, Ring, SLOT_BYTES,
-    START_AT, cell,
+    AREAS_COUNT, BULK, LINE_BYTES, Line, NEAR, Ordering, PAIR_BYTES, PROVIDED_FIRST_LINES, Pair, Receiver,
+    Ring, SLOT_BYTES, START_AT, cell,
 };
 use crate::shm::active::Announcement;
 use crate::shm::processor::{Processor, SHORT_RUN};
@@ -254,7 +254,7 @@ impl Sender {
             } else {
                 // Before the header, as in a pair.
                 if is_longer {
-                    self.write_longer(lines, payload);
+                    self.write_longer(area, lines, payload);
                 } else {
                     cell::write_run(lines, [payload[0], payload[1], &[]], Manner::Plain);
                 }
@@ -269,12 +269,14 @@ impl Sender {
         Ok(())
     }
 
-    /// Has the system provide the memory of the bulk lines before the `end`-th, and that of some more: for a
-    /// stretch that takes 1.5 µs a page on both sides, and where each page is provided when it is used 3.5.
-    /// Where it is refused, it is provided so.
+    /// Has the system provide the memory of the bulk lines before the `end`-th, in stretches: so that takes
+    /// 1.5 µs a page on both sides, and where each page is provided when it is used 3.5. Where it is refused,
+    /// it is provided so. After the first lines that of all others at once, 1 ms for 2 MiB: who measures
+    /// which way messages are quicker would else find each of the next 64 of 32 KiB slow.
     #[cold]
     fn back(&mut self, end: u64) {
         let all = self.areas.each[BULK].count;
+        let end = if end > PROVIDED_FIRST_LINES { all } else { end };
         while self.backed_count < end {
             let begin = self.backed_count as usize;
             self.backed_count = (self.backed_count + BACKED_LINES).min(all);
@@ -309,7 +311,7 @@ impl Sender {
     ) {
         let filled = &self.ring.counts.filled.lines[area];
         self.publish(self.ring.pair(self.next), header_bytes, payload.len() | IN_PIECES | flag);
-        let (is_streamed, is_trial) = self.manner();
+        let (is_streamed, is_trial) = self.manner(area);
         let (min, max) = self.processor.piece_lines[area];
         let through = (lines.len() / 2).clamp(min, max);
         let (count, manner) = match is_streamed {
@@ -338,8 +340,8 @@ impl Sender {
 
     /// A longer payload that is not in pieces.
     #[inline(never)]
-    fn write_longer(&mut self, lines: &[Line], payload: [&[u8]; 2]) {
-        let (is_streamed, is_trial) = self.manner();
+    fn write_longer(&mut self, area: usize, lines: &[Line], payload: [&[u8]; 2]) {
+        let (is_streamed, is_trial) = self.manner(area);
         let began = is_trial.then(Instant::now);
         let manner = if is_streamed { Manner::Streaming } else { Manner::Plain };
         cell::write_run(lines, [payload[0], payload[1], &[]], manner);
@@ -347,8 +349,10 @@ impl Sender {
     }
 
     /// Whether a longer packet is written past the caches, and whether to measure how long it takes.
-    fn manner(&mut self) -> (bool, bool) {
-        if self.is_of_other_core { self.trials.next() } else { (false, false) }
+    /// Lines that the reader has not read yet are in this rank's own caches and tell nothing.
+    pub(super) fn manner(&mut self, area: usize) -> (bool, bool) {
+        let is_first_round = self.lines[area].next <= self.areas.each[area].count;
+        if is_first_round || !self.is_of_other_core { (false, false) } else { self.trials.next() }
     }
 
     /// Fetches the lines of a next packet of the same length while the reader does not wait for us. The
@@ -357,7 +361,8 @@ impl Sender {
     /// the next packet may be of the same message, for which the reader does wait. 256 KiB take 16.7 µs so,
     /// and 17.8 where lines are fetched between its packets.
     fn prefetch_next(&mut self, area: usize, need: u64) {
-        if need > UNSTREAMED_LINES_MAX && self.trials.streams() {
+        // For a trial neither: it is to see what lines take that nobody had time to fetch.
+        if need > UNSTREAMED_LINES_MAX && (self.trials.streams() || self.trials.is_due()) {
             return;
         }
         let lines = &self.lines[area];

@@ -2,9 +2,11 @@ use super::areas::Areas;
 use super::word::{IN_PIECES, SKIPPED, word_of};
 use super::*;
 use crate::shm::processor::Processor;
+use crate::shm::sys;
 use ayatori_core::device::{Full, HEADER_BYTES_MAX};
 use ayatori_random::Random;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A ring in leaked, zeroed memory, of which a writer has said that it uses all.
 pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
@@ -493,6 +495,41 @@ fn packet_in_pieces_is_announced_once_and_read_as_written() {
     assert_eq!(receiver.poll(), Seen::Front(12_000));
     filled.store(313 + 188 + 64, Ordering::Release);
     assert_eq!(receiver.written(0).len(), 12_000);
+}
+
+#[test]
+fn nothing_is_tried_before_lines_are_used_again() {
+    let ring = ring(64, [128, 1024]);
+    let (mut sender, mut receiver) = (Sender::on(Processor::AMD, ring, true), Receiver::new(ring));
+    sender.is_of_other_core = true;
+    let payload = vec![7; 64 * LINE_BYTES];
+    for packet in 0..18 {
+        let (_, is_trial) = sender.manner(BULK);
+        assert_eq!(is_trial, packet > 16, "packet {packet}");
+        push(&mut sender, &[1; 32], [&payload, &[]]).unwrap();
+        assert_eq!(receiver.poll(), Seen::Packet);
+        receiver.release();
+    }
+}
+
+#[test]
+fn memory_of_bulk_lines_is_provided_first_for_few_then_for_all() {
+    const LINES_COUNT: usize = 8 * PROVIDED_FIRST_LINES as usize;
+    let ring = ring(64, [128, LINES_COUNT]);
+    let file = Arc::new(sys::memory_file().unwrap());
+    sys::set_length(&file, LINES_COUNT * LINE_BYTES).unwrap();
+    let provided_bytes = || rustix::fs::fstat(&file).unwrap().st_blocks as usize * 512;
+    let mut sender = Sender::on(Processor::AMD, ring, true).backed_by(Arc::clone(&file), 0);
+    let mut receiver = Receiver::new(ring);
+    let payload = vec![7; 60 << 10];
+    let expected = [64 << 10, 128 << 10, LINES_COUNT * LINE_BYTES, LINES_COUNT * LINE_BYTES];
+    for (packet, expected) in expected.into_iter().enumerate() {
+        push(&mut sender, &[1; 32], [&payload, &[]]).unwrap();
+        assert_eq!(provided_bytes(), expected, "after packet {packet}");
+        assert_eq!(receiver.poll(), Seen::Packet);
+        assert_eq!(receiver.front().1, payload);
+        receiver.release();
+    }
 }
 
 #[test]

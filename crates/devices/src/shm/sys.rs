@@ -541,6 +541,16 @@ pub(crate) fn map_in<T>(at: &T) {
     unsafe { std::ptr::from_ref(at).cast::<u8>().read_volatile() };
 }
 
+/// Has the system map the pages of these values for reading, all at once. Where it cannot (before Linux
+/// 5.14), they are mapped when they are read.
+pub(crate) fn map_for_reading<T>(values: &[T]) {
+    let at = values.as_ptr().cast_mut();
+    let begin = at.map_addr(|at| at / PAGE_BYTES * PAGE_BYTES);
+    let len = at.addr() - begin.addr() + size_of_val(values);
+    // SAFETY: changes no memory. A range that is not mapped is refused.
+    unsafe { libc::madvise(begin.cast(), len, libc::MADV_POPULATE_READ) };
+}
+
 /// Asks for the line at `at` to be brought here for writing. Any address will do: nothing is accessed.
 #[inline(always)]
 pub(crate) fn prefetch_for_write<T>(at: &T) {
