@@ -2,13 +2,26 @@
  *
  * On AMD's processors through the caches or past them: past them where the writer takes more than 2.5 times
  * as long through them (`shm/ring_manner.rs`). And in pieces, the next one copied in while one is copied out
- * (`shm/processor.rs`, `shm/ring_sender.rs`). */
+ * (`shm/processor.rs`, `shm/ring_sender.rs`, whose tests compare the lengths defined here with theirs). */
 #include "bench.h"
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
 
 #define TRIES 64
+/* Shortest packets in pieces, and the shortest and the longest piece, which is half of a packet else; longer
+ * pieces of packets that take bulk lines. KiB. */
+#define PIECES_FROM_KIB 10
+#define PIECE_MIN_KIB 4
+#define PIECE_MAX_KIB 4
+#define BULK_FROM_KIB 32 /* above this */
+#define BULK_PIECE_KIB 32
+/* On AMD's processors, where bulk lines are as the others; and past the caches. */
+#define AMD_PIECES_FROM_KIB 4
+#define AMD_PIECE_MIN_KIB 2
+#define AMD_PIECE_MAX_KIB 4
+#define PAST_PIECES_ABOVE_KIB 8
+#define PAST_PIECE_KIB 16
 /* So much is written before it is tried: what the other rank has not read yet is written quickly. */
 #define BEFORE ((size_t)4 << 20)
 
@@ -44,9 +57,12 @@ static inline void past_begin(struct past *past)
 static inline size_t piece_of(const struct past *past, size_t bytes)
 {
     const size_t kib = 1024;
-    if (!is_amd()) return bytes < 10 * kib ? 0 : bytes > 32 * kib ? 32 * kib : 4 * kib;
-    if (past->goes) return bytes <= 8 * kib ? 0 : 16 * kib;
-    return bytes < 4 * kib ? 0 : bytes < 8 * kib ? bytes / 2 : 4 * kib;
+    if (past->goes) return bytes <= PAST_PIECES_ABOVE_KIB * kib ? 0 : PAST_PIECE_KIB * kib;
+    if (bytes < (is_amd() ? AMD_PIECES_FROM_KIB : PIECES_FROM_KIB) * kib) return 0;
+    if (!is_amd() && bytes > BULK_FROM_KIB * kib) return BULK_PIECE_KIB * kib;
+    size_t least = (is_amd() ? AMD_PIECE_MIN_KIB : PIECE_MIN_KIB) * kib, half = bytes / 2;
+    size_t most = (is_amd() ? AMD_PIECE_MAX_KIB : PIECE_MAX_KIB) * kib;
+    return half < least ? least : half > most ? most : half;
 }
 
 /* After the trials. */

@@ -418,3 +418,29 @@ impl Sender {
         self.ring.counts.released.load() != self.seen
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// `bench/past.h` copies as this does, without the library.
+    #[test]
+    fn the_benchmarks_copy_in_the_same_pieces() {
+        let text = include_str!("../../../../bench/past.h");
+        let kib = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(&format!("#define {name}_KIB ")));
+            let value = value.and_then(|value| value.split(' ').next());
+            1_024 * value.and_then(|value| value.parse::<usize>().ok()).expect(name)
+        };
+        let lines = |name| kib(name) / LINE_BYTES;
+        let (any, amd) = (Processor::ANY, Processor::AMD);
+        assert_eq!(any.in_pieces_bytes_min, kib("PIECES_FROM"));
+        assert_eq!(any.piece_lines[NEAR], (lines("PIECE_MIN"), lines("PIECE_MAX")));
+        assert_eq!(any.piece_lines[BULK], (lines("BULK_PIECE"), lines("BULK_PIECE")));
+        assert_eq!(any.near_run_max, lines("BULK_FROM"));
+        assert_eq!(amd.in_pieces_bytes_min, kib("AMD_PIECES_FROM"));
+        assert_eq!(amd.piece_lines, [(lines("AMD_PIECE_MIN"), lines("AMD_PIECE_MAX")); 2]);
+        assert_eq!(STREAMED_PIECE_LINES, lines("PAST_PIECE"));
+        assert_eq!(STREAMED_IN_PIECES_BYTES_MIN, kib("PAST_PIECES_ABOVE") + 1);
+    }
+}
