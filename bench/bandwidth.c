@@ -1,5 +1,9 @@
-/* Windowed bandwidth: 16 messages in flight, then one small answer; one way and both ways. GB/s of payload.
- * BENCH_SIZE: only messages of so many bytes. */
+/* Windowed bandwidth: 16 messages in flight, then one small answer. GB/s of payload.
+ *
+ *   bandwidth     one way
+ *   bibandwidth   both ways
+ *
+ * Usage: bandwidth [NAME …]; with names, only those. BENCH_SIZE: only messages of so many bytes. */
 #include "bench.h"
 
 #define WINDOW 16
@@ -54,8 +58,11 @@ int main(int argc, char **argv)
         if (!bench_wants(sizes[i])) continue;
         size_t all = (size_t)sizes[i] * WINDOW;
         struct stream s = {bench_buffer(all), bench_buffer(all), sizes[i]};
-        bench_result("bandwidth", (size_t)sizes[i], (double)all / bench_measure(one_way, &s) * 1e-9, "GB/s");
-        bench_result("bibandwidth", (size_t)sizes[i], 2 * (double)all / bench_measure(both_ways, &s) * 1e-9, "GB/s");
+        size_t bytes = (size_t)sizes[i];
+        if (bench_wants_name(argc, argv, "bandwidth"))
+            bench_result("bandwidth", bytes, (double)all / bench_measure(one_way, &s) * 1e-9, "GB/s");
+        if (bench_wants_name(argc, argv, "bibandwidth"))
+            bench_result("bibandwidth", bytes, 2 * (double)all / bench_measure(both_ways, &s) * 1e-9, "GB/s");
         free(s.out);
         free(s.in);
     }

@@ -244,6 +244,14 @@ static inline int bench_wants(int bytes)
     return !only || atoi(only) == bytes;
 }
 
+/* Whether a program's arguments name a figure, or none. */
+static inline int bench_wants_name(int argc, char **argv, const char *name)
+{
+    int is_wanted = argc == 1;
+    for (int i = 1; i < argc; i++) is_wanted |= !strcmp(argv[i], name);
+    return is_wanted;
+}
+
 /* What is timed: `repetitions` turns, called by every rank. */
 typedef void (*bench_body)(void *context, int repetitions);
 

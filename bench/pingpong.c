@@ -7,14 +7,12 @@
  * Usage: pingpong [NAME …]; with names, only those. BENCH_SIZE: only messages of so many bytes. */
 #include "bench.h"
 
-static int names_count;
-static char **names;
+static int args_count;
+static char **args;
 
 static void measure(const char *name, struct bench_ping *ping)
 {
-    int is_wanted = names_count == 0;
-    for (int i = 0; i < names_count; i++) is_wanted |= !strcmp(names[i], name);
-    if (!is_wanted) return;
+    if (!bench_wants_name(args_count, args, name)) return;
     bench_result(name, (size_t)ping->bytes, bench_measure(bench_ping_pong, ping) / 2 * 1e6, "us");
 }
 
@@ -22,8 +20,8 @@ int main(int argc, char **argv)
 {
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
-    names_count = argc - 1;
-    names = argv + 1;
+    args_count = argc;
+    args = argv;
     size_t span = bench_uncached_span();
     char *out = bench_buffer(span), *in = bench_buffer(span);
     for (size_t i = 0; i < BENCH_SIZES; i++) {

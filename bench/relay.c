@@ -1,26 +1,31 @@
 /* What one rank copies into memory that both share and the other copies out at the same time: one way,
  * microseconds. The ranks take turns to send, each through a ring of its own, as the library's shared memory
- * does with long packets between cores: pieces of 32 KiB, written 4 and read 8 pages side by side, rings of
+ * does with long packets between cores: packets of 128 KiB in pieces of 32 KiB, written 4 and read 8 pages
+ * side by side, or as memory is copied where all of a packet is there when its reader comes to it; rings of
  * 512 KiB, of which a quarter is given back at a time, and at the end the sender fetches the first lines it
  * writes next. On AMD's processors rings of 2 MiB and pieces of 4 KiB, or of 16 past the caches. No message
  * is sent meanwhile.
  *
- *   relay   from a buffer of so many bytes into another */
+ *   relay         from a buffer of so many bytes into another
+ *   relay_round   1 MiB at a time from all of so many bytes, one way; then the receiver answers */
 #include "past.h"
 
 #define RING_MAX ((size_t)2 << 20)
 /* A line more than the longest packet of `bench/packets.c`. */
 #define SHORTEST (((size_t)32 << 10) + LINE)
 #define FETCHED ((size_t)32 << 10)
+#define PACKET ((size_t)128 << 10)
+#define AT_A_TIME ((size_t)1 << 20)
+#define ROUND_MAX ((size_t)64 << 20)
 
 struct count { long value, rest[31]; };
 /* Bytes written and given back. */
-struct ring { struct count written, released; char bytes[RING_MAX]; } __attribute__((aligned(4096)));
+struct ring { struct count written, released, answers; char bytes[RING_MAX]; } __attribute__((aligned(4096)));
 struct relay {
     struct ring *rings;
     char *out, *in;
-    size_t bytes, ring_bytes;
-    long done[2];
+    size_t bytes, ring_bytes, round_bytes;
+    long done[2], answers;
     struct past past;
 };
 
@@ -61,8 +66,13 @@ static void receive(struct relay *r)
     long *done = &r->done[1 - bench_rank], quarter = (long)r->ring_bytes / 4;
     for (size_t at = 0; at < r->bytes;) {
         size_t from = (size_t)*done % r->ring_bytes, there = (size_t)(look(&ring->written) - *done);
-        if (there > r->ring_bytes - from) there = r->ring_bytes - from;
-        copy_out(r->in + at, ring->bytes + from, there);
+        size_t rest = PACKET - at % PACKET;
+        if (rest > r->bytes - at) rest = r->bytes - at;
+        /* A packet that is whole when it is first looked at is copied as memory is. */
+        int is_whole = at % PACKET == 0 && there >= rest;
+        if (there > rest) there = rest;
+        if (is_whole) memcpy(r->in + at, ring->bytes + from, there);
+        else copy_out(r->in + at, ring->bytes + from, there);
         at += there;
         if ((*done + (long)there) / quarter > *done / quarter) say(&ring->released, *done + (long)there);
         *done += (long)there;
@@ -78,12 +88,30 @@ static void to_and_fro(void *context, int repetitions)
     }
 }
 
+/* From rank 0 to rank 1. */
+static void one_way(void *context, int repetitions)
+{
+    struct relay *r = context;
+    char *out = r->out, *in = r->in;
+    for (int i = 0; i < repetitions; i++) {
+        for (size_t at = 0; at < r->round_bytes; at += r->bytes, r->out += r->bytes, r->in += r->bytes) {
+            if (bench_rank == 0) send(r);
+            else receive(r);
+        }
+        r->out = out;
+        r->in = in;
+        r->answers++;
+        if (bench_rank == 1) say(&r->rings[1].answers, r->answers);
+        while (look(&r->rings[1].answers) != r->answers) bench_pause();
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
-    struct relay r = {NULL, bench_buffer(4 << 20), bench_buffer(4 << 20), 0, 0, {0, 0}, {0}};
+    struct relay r = {NULL, bench_buffer(ROUND_MAX), bench_buffer(ROUND_MAX), 0, 0, 0, {0, 0}, 0, {0}};
     r.ring_bytes = is_amd() ? RING_MAX : RING_MAX / 4;
     MPI_Win window;
     MPI_Aint bytes = bench_rank == 0 ? 2 * sizeof *r.rings : 0;
@@ -99,6 +127,9 @@ int main(int argc, char **argv)
         bench_result("relay", r.bytes, bench_measure(to_and_fro, &r) / 2 * 1e6, "us");
         if (i == 0) tell_piece(&r.past, SHORTEST);
     }
+    r.bytes = AT_A_TIME;
+    for (r.round_bytes = ROUND_MAX / 8; r.round_bytes <= ROUND_MAX; r.round_bytes *= 2)
+        bench_result("relay_round", r.round_bytes, bench_measure(one_way, &r) * 1e6, "us");
     MPI_Win_free(&window);
     free(r.out);
     free(r.in);

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 
 /// Measures messages between ranks of this host and writes a machine file for `sim run`.
 ///
-/// Takes half a minute, a C compiler, and a machine that does nothing else: two ranks are measured, each on
+/// Takes a minute and a half, a C compiler, and a machine that does nothing else: two ranks are measured, each on
 /// a core of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -65,6 +65,7 @@ const RATE: Source = ("rate", include_str!("../../../../bench/rate.c"));
 const BANDWIDTH: Source = ("bandwidth", include_str!("../../../../bench/bandwidth.c"));
 const COPY: Source = ("copy", include_str!("../../../../bench/copy.c"));
 const KERNEL_COPY: Source = ("kernel_copy", include_str!("../../../../bench/kernel_copy.c"));
+const ANNOUNCED: Source = ("announced", include_str!("../../../../bench/announced.c"));
 const RELAY: Source = ("relay", include_str!("../../../../bench/relay.c"));
 const LINES: Source = ("lines", include_str!("../../../../bench/lines.c"));
 const AREAS: Source = ("areas", include_str!("../../../../bench/areas.c"));
@@ -76,8 +77,8 @@ const FAR: Source = ("far", include_str!("../../../../bench/far.c"));
 const AMONG: Source = ("among", include_str!("../../../../bench/among.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
 /// Those of two ranks that need no more said.
-const TWO_RANKS: [Source; 11] =
-    [RATE, BANDWIDTH, COPY, PACKETS, LINES, AREAS, RELAY, KERNEL_COPY, RENDEZVOUS, SOCKETS, REDUCE];
+const TWO_RANKS: [Source; 10] =
+    [RATE, COPY, PACKETS, LINES, AREAS, RELAY, KERNEL_COPY, RENDEZVOUS, SOCKETS, REDUCE];
 /// What the simulator has the workloads of.
 const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
 
@@ -85,8 +86,9 @@ const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
 const FITTED_TO: [&str; 2] = [calibrate::EXCHANGE, calibrate::SCHEDULE];
 /// At most so many ranks at once are measured (`bench/among.c`).
 const AMONG_MAX: u32 = 256;
-/// So long operations are called before they are measured where ranks learn which way their messages go:
-/// 32 KiB both ways between two took 5,000 to 13,000 messages until packets were held.
+/// So long messages are sent and operations called before they are measured where ranks learn which way these
+/// go: 32 KiB both ways between two took 5,000 to 13,000 messages until packets were held, and 16 KiB to and
+/// fro, sent first, up to 100 ms.
 const WARM_MS: &str = "100";
 /// So many ranks of each of two CPUs take turns.
 const SHARING: [u32; 2] = [4, 8];
@@ -150,7 +152,7 @@ const ROUNDS: u32 = 5;
 /// Each figure must be measured this often with the same CPU placement.
 const SEEN_COUNT_MIN: usize = 3;
 /// No round begins later than this.
-const TIME_MAX: Duration = Duration::from_secs(45);
+const TIME_MAX: Duration = Duration::from_secs(70);
 
 /// A load above this is other programs' work.
 const IDLE_LOAD_MAX: f64 = 0.5;
@@ -258,7 +260,14 @@ impl Bench {
         let mut all = Vec::new();
         for round in 1.. {
             let mut sightings = Vec::new();
-            sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
+            let warm = |run: &mut Command| _ = run.env("BENCH_WARM_MS", WARM_MS);
+            for (source, name) in [(PINGPONG, "pingpong_separate"), (BANDWIDTH, "bandwidth")] {
+                sightings.extend(self.run_with(source, 2, &[name], warm)?);
+            }
+            sightings.extend(self.run_with(ANNOUNCED, 2, &[], |run| {
+                warm(run);
+                run.env("AYATORI_SHM_CMA", "0");
+            })?);
             for source in TWO_RANKS {
                 sightings.extend(self.run(source, 2, &[])?);
             }
@@ -273,7 +282,8 @@ impl Bench {
                 sightings.extend(self.run(FAR, 1, &far)?);
             }
             sightings.push(checksum());
-            for (source, arguments) in [(PINGPONG, &["pingpong_separate"][..]), (BANDWIDTH, &[]), (RATE, &[])]
+            for (source, arguments) in
+                [(PINGPONG, &["pingpong_separate"][..]), (BANDWIDTH, &["bandwidth"]), (RATE, &[])]
             {
                 sightings.extend(self.over_tcp(source, arguments)?);
             }

@@ -116,6 +116,9 @@ pub struct SoftwareCosts {
     pub get_ps: Option<u64>,
     /// The same while that process has the kernel copy from this one's memory, ps.
     pub get_at_once_ps: Option<u64>,
+    /// The library's software for a message that is announced and then goes in packets within a host, both
+    /// sides', beside its packets, ps.
+    pub announce_ps: Option<u64>,
     /// Such copies from and to memory, bytes/s.
     pub kernel_copy_bytes_per_s: Option<u64>,
     /// Such copies of what is in the cache, bytes/s.
@@ -126,6 +129,9 @@ pub struct SoftwareCosts {
     pub fresh_kernel_copy_rates: Vec<RateWithin>,
     /// Long packets copied in by one process and out by another at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
+    /// What such a packet takes beside its bytes at that rate: its first and its last part, which only one
+    /// side copies, and the line's way, ps.
+    pub relay_ends_ps: Option<u64>,
     /// Packets between two cores by their payload, the shortest first: more than one of a cache line, with
     /// both copies.
     pub longer_packets: Vec<LongerTime>,
@@ -199,11 +205,13 @@ pub(super) fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         kernel_copy_at_once_ps: time("kernel_copy_at_once_ns")?,
         get_ps: time("get_ns")?,
         get_at_once_ps: time("get_at_once_ns")?,
+        announce_ps: time("announce_ns")?,
         kernel_copy_bytes_per_s: rate("kernel_copy_gbytes_per_s")?,
         hot_kernel_copy_bytes_per_s: rate("hot_kernel_copy_gbytes_per_s")?,
         kernel_copy_rates: rates(s, "kernel_copy_rate")?,
         fresh_kernel_copy_rates: rates(s, "fresh_kernel_copy_rate")?,
         relay_rates: rates(s, "relay_rate")?,
+        relay_ends_ps: time("relay_ends_ns")?,
         longer_packets: longer(s, "longer_packet")?,
         longer_packets_in_row: longer(s, "longer_packet_in_row")?,
         pieces: pieces(s)?,

@@ -55,6 +55,13 @@ impl Nic<'_> {
         Some(Pieces { last_ps, ..pieces })
     }
 
+    /// Either side's software for a message that was announced, where this packet asks for it in packets.
+    fn announcement_ps(&self, rail: Rail, header: &[u8]) -> u64 {
+        let each_ps = self.fabric.config.software.announce_ps / 2;
+        let asks = || matches!(About::of(header), About::Match { keys, .. } if keys.is_empty());
+        if each_ps > 0 && rail.0 == MEMORY_RAIL && asks() { each_ps } else { 0 }
+    }
+
     fn start_access(&mut self, rail: Rail, peer: ProcessId, access: Access, put: bool) -> Submitted {
         if rail.0 == MEMORY_RAIL
             && !put
@@ -123,6 +130,7 @@ impl Device for Nic<'_> {
             return Err(Full);
         }
         self.fabric.note_sent(self.me, to.0, header);
+        self.fabric.spend(self.me, self.announcement_ps(rail, header));
         let payload_bytes = payload_len(&payload);
         let pieces = self.begin_pieces(rail, payload_bytes);
         let mut bytes = header.to_vec();
@@ -174,6 +182,7 @@ impl Device for Nic<'_> {
                 let is_ahead = *ahead_bytes > 0;
                 let copied_bytes =
                     payload_bytes.min(if is_ahead { FETCHED_BEHIND_BYTES } else { usize::MAX });
+                cost_ps += self.announcement_ps(rail, &bytes[..*header_bytes]);
                 let is_matched = software.match_ps > 0 && brings_envelope(&bytes[..*header_bytes]);
                 cost_ps += match *pieces {
                     // The last piece is read when it has come, whatever was read before.
@@ -183,7 +192,9 @@ impl Device for Nic<'_> {
                             let copy_ps = self.fabric.piece_ps(self.me, pieces, bytes);
                             self.fabric.take_packet_ps(handle, bytes as u64, copy_ps)
                         };
-                        take_ps(payload_bytes).max(rest_ps + take_ps(pieces.piece_bytes))
+                        let last_ps = self.fabric.last_part_ps(handle, pieces);
+                        let last_ps = last_ps.unwrap_or_else(|| take_ps(pieces.piece_bytes));
+                        take_ps(payload_bytes).max(rest_ps + last_ps)
                     }
                     None => {
                         let copies_ps = self.copies_ps(software.receive_copies, copied_bytes, cost_ps);

@@ -6,6 +6,8 @@
 //! writer then takes the lines back that it writes next, which the reader had last: while
 //! the other reads, or, where both send, before either does. Or the kernel copies for who reads.
 
+use ayatori_fabric::description::LongerTime;
+
 use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces, RankState};
 use super::software::{GetTimes, KernelCopy};
 use super::{Config, Software, software};
@@ -117,6 +119,15 @@ impl Fabric {
         self.config.profile.is_some() && self.line_ps(from, to) > 0
     }
 
+    /// What so many bytes of data in shared memory take by these times, ps: until the first lines have come,
+    /// which is a line's way or all of what the least that was measured takes, and more. `None`: it was not
+    /// measured.
+    pub(super) fn handed_ps(&self, times: &[LongerTime], bytes: u64) -> Option<[u64; 2]> {
+        let all_ps = software::longer_ps(times, PAIR_BYTES, bytes)?;
+        let wait_ps = self.config.memory_latency_ps.min(times[0].more_ps);
+        Some([wait_ps, all_ps.saturating_sub(wait_ps)])
+    }
+
     /// Bytes from core to core, ps.
     pub(super) fn move_ps(&self, bytes: u64) -> u64 {
         let moved = u128::from(bytes) * 1_000_000_000_000;
@@ -210,6 +221,15 @@ impl Fabric {
     /// The kernel has copied for a process from `peer`.
     pub(super) fn note_kernel_copy(&mut self, rank: u32, peer: u32) {
         self.states[rank as usize].kernel_copied = Some((peer, self.clock_ps(rank)));
+    }
+
+    /// What the receiver of a long packet in pieces takes after its sender, from when the last line has come,
+    /// where that was measured.
+    pub(super) fn last_part_ps(&self, handle: u32, pieces: Pieces) -> Option<u64> {
+        let Flight { from, to, .. } = self.flights[handle];
+        let is_long = pieces.payload_bytes > NEAR_BYTES_MAX && !self.config.rates.relay.is_empty();
+        let ends_ps = self.config.software.relay_ends_ps.filter(|_| is_long)?;
+        Some(ends_ps.saturating_sub(self.line_ps(from, to)))
     }
 
     /// What so many bytes of a packet in pieces take either side, ps: where that was measured, with the other

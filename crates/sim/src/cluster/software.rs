@@ -31,6 +31,12 @@ pub struct Software {
     /// Gets within a host: the kernel copies for who reads. `None`: they take the memory's rate, and no time
     /// of a process.
     pub kernel_copy: Option<KernelCopy>,
+    /// What a long packet in pieces takes beside its bytes at the rate of both sides ([`Rates::relay`]): the
+    /// first part, the line's way and the last part. `None`: a piece at that rate, and the line's way.
+    pub relay_ends_ps: Option<u64>,
+    /// The library's software for a message that is announced and goes in packets within a host, beside its
+    /// packets, of both sides: half of it each.
+    pub announce_ps: u64,
     /// A reduction in a collective operation, without its bytes.
     pub reduce_ps: u64,
     /// Rate of reductions in collective operations, bytes of one operand/s.
@@ -225,6 +231,8 @@ impl Default for Software {
             receive_copies: 1,
             hot_copy_bytes_per_s: None,
             kernel_copy: None,
+            relay_ends_ps: None,
+            announce_ps: 0,
             reduce_ps: 0,
             reduce_bytes_per_s: None,
             exchange_ps: 0,
@@ -273,6 +281,8 @@ impl Software {
                 bytes_per_s,
                 hot_bytes_per_s: costs.hot_kernel_copy_bytes_per_s,
             }),
+            relay_ends_ps: costs.relay_ends_ps,
+            announce_ps: time(costs.announce_ps),
             reduce_ps: time(costs.reduce_ps),
             reduce_bytes_per_s: costs.reduce_bytes_per_s,
             exchange_ps: time(costs.exchange_ps),

@@ -287,6 +287,8 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.fresh_kernel_copy_rate", "[{ within_kib = 64, gbytes_per_s = 1 }]"),
     ("host_models.h.software.get_ns", "900"),
     ("host_models.h.software.get_at_once_ns", "900"),
+    ("host_models.h.software.announce_ns", "900"),
+    ("host_models.h.software.relay_ends_ns", "90000"),
     ("host_models.h.software.exchange_ns", "900"),
     ("host_models.h.software.schedule_ns", "900"),
     ("host_models.h.software.reduce_ns", "900"),

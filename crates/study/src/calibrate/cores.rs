@@ -29,22 +29,19 @@ pub struct CoreFit {
     pub shared_reads: Vec<(u64, f64)>,
 }
 
-/// `line_ns`: a line's way, and that of two that are fetched together.
-pub(super) fn fit(samples: &[Sample], line_ns: f64, lines_back_gbytes_per_s: Option<f64>) -> CoreFit {
+pub(super) fn fit(samples: &[Sample], lines_back_gbytes_per_s: Option<f64>) -> CoreFit {
     let pieces = pieces(samples);
     let mut in_row = times_ns(samples, PACKETS_IN_ROW);
     // Those in pieces are worked on by both sides from their beginning, whatever was before.
     in_row.retain(|&(bytes, _)| !is_in_pieces(&pieces, bytes));
-    let beside_line =
-        |name| times_ns(samples, name).into_iter().map(|(bytes, ns)| (bytes, (ns - line_ns).max(0.0)));
     CoreFit {
         longer_packets: longer_packets(&times_ns(samples, PACKET)),
         longer_packets_in_row: longer_packets(&in_row),
         pieces,
         lines_back_gbytes_per_s,
-        shared_writes: beside_line(SHARED_WRITE).collect(),
+        shared_writes: times_ns(samples, SHARED_WRITE),
         shared_writes_within: beside_first(&times(samples, SHARED_WRITE_WITHIN)),
-        shared_reads: beside_line(SHARED_READ).collect(),
+        shared_reads: times_ns(samples, SHARED_READ),
     }
 }
 
@@ -149,7 +146,7 @@ mod tests {
     fn told(pieces_kib: [f64; 5]) -> CoreFit {
         let lengths = [4 << 10, 8 << 10, 10 << 10, 32 << 10, (32 << 10) + 64];
         let pieces = lengths.into_iter().zip(pieces_kib).map(|(bytes, kib)| sample(PIECE, bytes, kib));
-        fit(&packets().into_iter().chain(pieces).collect::<Vec<_>>(), 40.0, None)
+        fit(&packets().into_iter().chain(pieces).collect::<Vec<_>>(), None)
     }
 
     #[test]
@@ -164,7 +161,7 @@ mod tests {
             assert_eq!(found.pieces, pieces);
             assert_eq!((found.longer_packets.len(), found.longer_packets_in_row.len()), (6, in_row));
         }
-        assert_eq!(fit(&packets(), 40.0, None).pieces, []);
+        assert_eq!(fit(&packets(), None).pieces, []);
     }
 
     #[test]
@@ -176,18 +173,18 @@ mod tests {
     }
 
     #[test]
-    fn shared_data_take_what_they_do_beside_a_line() {
+    fn shared_data_take_what_they_do_with_their_first_line() {
         let shared = |name: &str| [sample(name, 1 << 10, 0.03), sample(name, 64 << 10, 7.54)];
         let within = [sample(SHARED_WRITE_WITHIN, 2 << 20, 2.0), sample(SHARED_WRITE_WITHIN, 640 << 10, 8.0)];
         let samples = [shared(SHARED_WRITE), shared(SHARED_READ), within].concat();
-        let found = fit(&samples, 40.0, Some(24.0));
+        let found = fit(&samples, Some(24.0));
         assert_eq!(found.shared_writes_within, [(640 << 10, 1.0), (2 << 20, 0.25)]);
-        assert_eq!(found.shared_writes, [(1 << 10, 0.0), (64 << 10, 7_500.0)]);
+        assert_eq!(found.shared_writes, [(1 << 10, 30.0), (64 << 10, 7_540.0)]);
         assert_eq!(found.shared_reads, found.shared_writes);
         let text = lines(&found);
         for expected in [
             "lines_back_gbytes_per_s = 24.000",
-            "shared_write = [ # where the other has read\n    { bytes = 1024, more_ns = 0.0 },\n",
+            "shared_write = [ # where the other has read\n    { bytes = 1024, more_ns = 30.0 },\n",
             "shared_write_within = [ # until the same memory is written again\n    \
              { within_kib = 640, times = 1.000 },\n    { within_kib = 2048, times = 0.250 },\n]\n",
             "shared_read = [ # where the other has just written\n",

@@ -9,6 +9,7 @@
 mod among;
 mod cores;
 mod kernel_copies;
+mod long;
 mod near;
 mod numa;
 mod over_tcp;
@@ -36,7 +37,7 @@ pub use over_tcp::SocketFit;
 pub use records::Records;
 use samples::{
     BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, LINES_BACK, RATE_MAX_GBYTES_PER_S, RATE_WINDOW,
-    REDUCE, RELAY, SHORT_BYTES, long_slope, rate_lines, times_ns, value_of, without_ends,
+    REDUCE, SHORT_BYTES, long_slope, rate_lines, times_ns, value_of,
 };
 pub use samples::{CHECKSUM, Figure, ONE_CORE, OVER_TCP, Sample, figures};
 pub use together::{EXCHANGE, SCHEDULE, TAKING_TURNS, TogetherFit};
@@ -96,6 +97,10 @@ pub struct Fit {
     /// What long packets take that one core copies in and another out at once: rates of who goes through so
     /// many bytes, GB/s.
     pub relay: Vec<(u64, f64)>,
+    /// What these take beside: the first part, the line's way and the last part, ns.
+    pub relay_ends_ns: Option<f64>,
+    /// The library's software for a message in packets that is announced, ns.
+    pub announce_ns: f64,
     /// What the kernel copies from another process; `None`: it refuses.
     pub kernel_copy: Option<KernelCopyFit>,
     /// Reductions of what is in the cache, GB/s of one operand.
@@ -157,8 +162,10 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         software_ns,
         core_to_core_ns,
         poll_ns,
-        cores: cores::fit(samples, core_to_core_ns, quickest(LINES_BACK).ok()),
-        relay: without_ends(&times_ns(samples, RELAY)),
+        cores: cores::fit(samples, quickest(LINES_BACK).ok()),
+        relay: long::relay(samples),
+        relay_ends_ns: long::relay_ends_ns(samples),
+        announce_ns: long::announce_ns(samples, software_ns, core_to_core_ns + poll_ns),
         hot_copy_gbytes_per_s,
         copy_gbytes_per_s,
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
@@ -286,7 +293,7 @@ fn copies_text(facts: &Facts, fit: &Fit) -> String {
         );
     }
     let _ = writeln!(text, "copy_gbytes_per_s = {:.3} # memcpy, not in the cache", fit.copy_gbytes_per_s);
-    text += &rate_lines("relay_rate", "copied in by one core and out by another at once", &fit.relay);
+    text += &long::lines(fit.announce_ns, &fit.relay, fit.relay_ends_ns);
     if let Some(copy) = &fit.kernel_copy {
         let KernelCopyFit {
             call_ns,
@@ -368,12 +375,13 @@ async fn turns_of(mpi: Mpi, operation: Collective, bytes: u64, turns: u32) -> Re
     Ok(())
 }
 
-/// Turns that are run for a figure, after as many in which the library learns. Ping-pongs of lengths whose
-/// way it learns get more: at first it tries the way that it does not hold more often than in the long run.
-/// So do collective operations, whose ranks, where they share cores, meet in a pattern of many turns.
+/// Turns that are run for a figure, after as many in which the library learns. Ping-pongs and windows of
+/// lengths whose way it learns get more: at first it tries the way that it does not hold more often than in the
+/// long run. So do collective operations, whose ranks, where they share cores, meet in a pattern of many turns.
 const TURNS: u32 = 16;
 const COLLECTIVE_TURNS: u32 = 256;
 const PING_PONG_TURNS: u32 = 512;
+const WINDOW_TURNS: u32 = 64;
 const LEARNT_LONG_BYTES: u64 = 16 << 10;
 const TCP_PING_PONG_TURNS: u32 = 64;
 
@@ -425,7 +433,9 @@ fn predicted(
             f64::from(RATE_WINDOW) / turn_ps * 1e6
         }
         "bandwidth" => {
-            let turn_ps = turn_ps(cluster, TURNS, |mpi| windows(mpi, bytes, BANDWIDTH_WINDOW, TURNS))?;
+            let is_learnt = bytes >= LEARNT_LONG_BYTES && name == sample.name;
+            let turns = if is_learnt { WINDOW_TURNS } else { TURNS };
+            let turn_ps = turn_ps(cluster, turns, |mpi| windows(mpi, bytes, BANDWIDTH_WINDOW, turns))?;
             (bytes * u64::from(BANDWIDTH_WINDOW)) as f64 / turn_ps * 1e3
         }
         "barrier" | "allreduce" | "alltoall" => {
@@ -524,6 +534,8 @@ mod tests {
                 ..CoreFit::default()
             },
             relay: vec![(256 << 10, 12.0), (8 << 20, 8.0)],
+            relay_ends_ns: Some(600.0),
+            announce_ns: 450.0,
             kernel_copy: Some(KernelCopyFit {
                 call_ns: 900.0,
                 at_once_ns: 1_100.0,
@@ -658,24 +670,6 @@ mod tests {
     #[test]
     fn costs_are_found_again_in_what_they_make() {
         assert_found(&simulated());
-    }
-
-    #[test]
-    fn rates_by_working_set_are_found_without_ends() {
-        let sample =
-            |name: &str, bytes: u64, ns: f64| Sample { name: name.into(), ranks: 2, bytes, value: ns / 1e3 };
-        let kib = |n: u64, rate: f64| (n << 10, rate);
-        // Two pieces' copies at the ends take 2 µs; GB/s are bytes/ns.
-        let relayed = [kib(64, 16.0), kib(128, 16.0), kib(1024, 8.0)];
-        let samples: Vec<Sample> = relayed
-            .iter()
-            .map(|&(bytes, rate)| sample(RELAY, bytes, 2_000.0 + bytes as f64 / rate))
-            .collect();
-        let found = without_ends(&times_ns(&samples, RELAY));
-        assert_eq!(found.iter().map(|rate| rate.0).collect::<Vec<_>>(), [128 << 10, 256 << 10, 2 << 20]);
-        for ((_, found), (_, made_up)) in found.into_iter().zip(relayed) {
-            assert!((found / made_up - 1.0).abs() < 1e-6, "{found} for {made_up}");
-        }
     }
 
     #[test]

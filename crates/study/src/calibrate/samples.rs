@@ -83,6 +83,9 @@ pub(super) const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
 /// The benchmarks of messages that their receiver has the kernel copy: both ways at once, and one way.
 pub(super) const RENDEZVOUS_BOTH: &str = "rendezvous_both";
 pub(super) const RENDEZVOUS: &str = "rendezvous";
+/// The benchmarks of messages in packets that are announced first, and that go at once.
+pub(super) const ANNOUNCED: &str = "announced";
+pub(super) const AT_ONCE: &str = "at_once";
 /// The benchmarks of packets from core to core: to and fro, and one right after another.
 pub(super) const PACKET: &str = "packet";
 pub(super) const PACKETS_IN_ROW: &str = "packets_in_row";
@@ -95,8 +98,9 @@ pub(super) const SHARED_WRITE_WITHIN: &str = "shared_write_within";
 pub(super) const SHARED_READ: &str = "shared_read";
 /// The benchmark of lines that the other core has read.
 pub(super) const LINES_BACK: &str = "lines_back";
-/// The benchmark of copies by two cores at once.
+/// The benchmarks of copies by two cores at once: of messages by turns, and round more memory one way.
 pub(super) const RELAY: &str = "relay";
+pub(super) const RELAY_ROUND: &str = "relay_round";
 /// Who goes through so much finds nothing of it in a cache, bytes (`bench/bench.h`).
 pub(super) const UNCACHED_BYTES: u64 = 64 << 20;
 /// Messages that `rate` has under way, and `bandwidth`.
@@ -165,11 +169,16 @@ pub(super) fn value_of(samples: &[Sample], name: &str, bytes: u64) -> anyhow::Re
     Ok(found.with_context(|| format!("{name} of {bytes} B between two ranks was not measured"))?.value)
 }
 
-/// The rates of messages without what the first and the last piece take, which one side copies while the
-/// other waits: that is what two messages take more than one that is twice as long.
+/// What the first and the last piece of a message take, which one side copies while the other waits: what two
+/// messages take more than one that is twice as long, ns.
+pub(super) fn ends_ns(times: &[(u64, f64)]) -> Option<f64> {
+    let &[shortest, longer, ..] = times else { return None };
+    Some((2.0 * shortest.1 - longer.1).clamp(0.0, shortest.1 / 2.0))
+}
+
+/// The rates of messages without these.
 pub(super) fn without_ends(times: &[(u64, f64)]) -> Vec<(u64, f64)> {
-    let &[shortest, longer, ..] = times else { return Vec::new() };
-    let ends_ns = (2.0 * shortest.1 - longer.1).clamp(0.0, shortest.1 / 2.0);
+    let Some(ends_ns) = ends_ns(times) else { return Vec::new() };
     let rate =
         |&(bytes, ns): &(u64, f64)| (2 * bytes, (bytes as f64 / (ns - ends_ns)).min(RATE_MAX_GBYTES_PER_S));
     times.iter().map(rate).collect()

@@ -161,6 +161,36 @@ fn long_packets_within_a_host_are_copied_in_and_out_at_once() {
 }
 
 #[test]
+fn announced_packets_take_software_of_their_own() {
+    let time_ns = |announce_ps, bytes| {
+        let plain = shared_memory(None, 1_000_000_000_000);
+        let software = Software { announce_ps, ..plain.software };
+        half_round_trip_ns(&Config { software, ..plain }, bytes)
+    };
+    // Half by its receiver before it answers, half by its sender; not of what goes at once.
+    for (bytes, more_ns) in [(8, 0.0), (32 << 10, 0.0), (128 << 10, 500.0), (1 << 20, 500.0)] {
+        let more = time_ns(500_000, bytes) - time_ns(0, bytes);
+        assert!((more - more_ns).abs() < 1e-6, "{bytes} B: {more} ns");
+    }
+}
+
+#[test]
+fn shared_data_wait_for_a_line_or_take_less() {
+    let config = Config { memory_latency_ps: 40_000, ..shared_memory(None, 1_000_000_000_000) };
+    let cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
+    let fabric = &cluster.world.borrow().fabric;
+    for (least_ps, found_ps) in [
+        (30_000, [[30_000, 0], [30_000, 0], [30_000, 70_000]]),
+        (50_000, [[40_000, 0], [40_000, 10_000], [40_000, 60_000]]),
+    ] {
+        let times = [(1 << 10, least_ps), (4 << 10, 100_000)];
+        let times = times.map(|(bytes, more_ps)| LongerTime { bytes, more_ps });
+        let found = [200, 1 << 10, 4 << 10].map(|bytes| fabric.handed_ps(&times, bytes).unwrap());
+        assert_eq!(found, found_ps);
+    }
+}
+
+#[test]
 fn the_receiver_finds_out_whether_the_kernel_copies_quicker() {
     let kernel = |bytes_per_s| KernelCopy {
         alone: GetTimes { call_ps: 1_000_000, library_ps: 0 },
