@@ -9,12 +9,12 @@ use ayatori_core::device::{
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Instant;
 
-use super::NicUse;
 use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
 use super::sockets::FETCHED_BEHIND_BYTES;
 use super::software::{GetTimes, MemoryWork};
 use super::working_set::Distances;
+use super::{Config, NicUse};
 
 /// One process' view of the simulated fabric, made anew for each call into its
 /// [`Process`](ayatori_core::Process). Rail 0 is the host's memory, the NICs follow.
@@ -57,7 +57,8 @@ impl Nic<'_> {
 
     /// Either side's software for a message that was announced, where this packet asks for it in packets.
     fn announcement_ps(&self, rail: Rail, header: &[u8]) -> u64 {
-        let each_ps = self.fabric.config.software.announce_ps / 2;
+        let Config { software, profile, .. } = &self.fabric.config;
+        let each_ps = profile.map_or(0, |_| software.announce_ps / 2);
         let asks = || matches!(About::of(header), About::Match { keys, .. } if keys.is_empty());
         if each_ps > 0 && rail.0 == MEMORY_RAIL && asks() { each_ps } else { 0 }
     }
