@@ -19,8 +19,8 @@ use crate::exit::Exit;
 
 /// Measures messages between ranks of this host and writes a machine file for `sim run`.
 ///
-/// Takes a minute and a half, a C compiler, and a machine that does nothing else: two ranks are measured, each on
-/// a core of its own.
+/// Takes a minute and a half, a C compiler, and a machine that does nothing else: two ranks are measured,
+/// each on a core of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -86,9 +86,9 @@ const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
 const FITTED_TO: [&str; 2] = [calibrate::EXCHANGE, calibrate::SCHEDULE];
 /// At most so many ranks at once are measured (`bench/among.c`).
 const AMONG_MAX: u32 = 256;
-/// So long messages are sent and operations called before they are measured where ranks learn which way these
-/// go: 32 KiB both ways between two took 5,000 to 13,000 messages until packets were held, and 16 KiB to and
-/// fro, sent first, up to 100 ms.
+/// So long messages are sent and operations called before they are measured where ranks learn which way
+/// these go: 32 KiB both ways between two took 5,000 to 13,000 messages until packets were held, and 16 KiB
+/// to and fro, sent first, up to 100 ms.
 const WARM_MS: &str = "100";
 /// So many ranks of each of two CPUs take turns.
 const SHARING: [u32; 2] = [4, 8];

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn software_of_announced_messages_is_found_without_their_packets() {
+    fn software_of_announced_messages_is_found() {
         let of_long = |name, ns| sample(name, 32 << 10, ns);
         let samples = [of_long(AT_ONCE, 1_600.0), of_long(ANNOUNCED, 2_250.0)];
         // Two packets of 30 + 30 + 50 ns.

@@ -376,8 +376,9 @@ async fn turns_of(mpi: Mpi, operation: Collective, bytes: u64, turns: u32) -> Re
 }
 
 /// Turns that are run for a figure, after as many in which the library learns. Ping-pongs and windows of
-/// lengths whose way it learns get more: at first it tries the way that it does not hold more often than in the
-/// long run. So do collective operations, whose ranks, where they share cores, meet in a pattern of many turns.
+/// lengths whose way it learns get more: at first it tries the way that it does not hold more often than in
+/// the long run. So do collective operations, whose ranks, where they share cores, meet in a pattern of many
+/// turns.
 const TURNS: u32 = 16;
 const COLLECTIVE_TURNS: u32 = 256;
 const PING_PONG_TURNS: u32 = 512;
