@@ -13,6 +13,11 @@ static void receive(int source, int tag) {
     MPI_Recv(buffer, sizeof buffer, MPI_CHAR, source, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
+static void sum(void *input, void *inout, int *count, MPI_Datatype *type) {
+    (void)type;
+    for (int n = 0; n < *count; n++) ((int *)inout)[n] += ((int *)input)[n];
+}
+
 static void compute(void) {
     for (volatile unsigned long n = 0;; n++) {
     }
@@ -80,6 +85,17 @@ int main(int argc, char **argv) {
     } else if (!strcmp(how, "collective")) { /* the last is in another operation */
         if (rank == size - 1) MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
         else MPI_Allreduce(&value, &result, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    } else if (!strcmp(how, "reduction")) { /* beside one by a function of the program's, which ends */
+        MPI_Op op;
+        MPI_Request number, reduction;
+        MPI_Op_create(sum, 1, &op);
+        MPI_Irecv(&result, 1, MPI_INT, next, 7, MPI_COMM_WORLD, &number);
+        MPI_Iallreduce(&value, buffer, 1, MPI_INT, op, MPI_COMM_WORLD, &reduction);
+        if (rank == 1) {
+            MPI_Wait(&reduction, MPI_STATUS_IGNORE);
+            receive(0, 9);
+        }
+        MPI_Wait(&number, MPI_STATUS_IGNORE);
     } else if (!strcmp(how, "absent")) { /* the last never comes to the barrier */
         if (rank == size - 1) receive(0, 3);
         MPI_Barrier(MPI_COMM_WORLD);

@@ -82,6 +82,14 @@ static PARTS: Mutex<(u32, Vec<Blocked>)> = Mutex::new((0, Vec::new()));
 #[cold]
 #[inline(never)]
 pub(crate) fn answer(process: &mut Process, waits: Waits, asleep: Asleep) {
+    let is_looking = process.engine.borrow_to_look();
+    tell(process, waits, asleep);
+    if is_looking {
+        process.engine.give_back();
+    }
+}
+
+fn tell(process: &mut Process, waits: Waits, asleep: Asleep) {
     let is_threaded = phase::is_threaded();
     let state = explanation(process);
     let own = (!matches!(waits, Waits::Nothing)).then(|| blocked(process, waits, asleep, is_threaded));

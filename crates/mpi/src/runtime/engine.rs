@@ -103,6 +103,16 @@ impl Engine {
         self.own = Some(self.remote.as_mut().expect("MPI runs").borrow());
     }
 
+    /// Borrows the machine, where its thread has it, as it is: for an inquiry. Whether it did, and is to give
+    /// it back.
+    pub(crate) fn borrow_to_look(&mut self) -> bool {
+        if self.own.is_some() {
+            return false;
+        }
+        self.own = self.remote.as_mut().map(|remote| remote.borrow_to_look());
+        self.own.is_some()
+    }
+
     /// Gives a borrowed machine back.
     pub(crate) fn give_back(&mut self) {
         if let Some(remote) = &mut self.remote

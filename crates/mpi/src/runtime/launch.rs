@@ -219,3 +219,15 @@ fn machine(
         awaited: AwaitedLook::default(),
     }
 }
+
+/// The machines of two processes in shared memory.
+#[cfg(test)]
+pub(super) fn two_machines() -> [Machine; 2] {
+    let (source, first) = (Source::create().expect("memory"), ProcessId(0));
+    let occupancy = Occupancy { ranks_count: 2, cpus_count: 2 };
+    [0, 1].map(|rank| {
+        let config = ShmConfig::new(rank, vec![first, ProcessId(1)]);
+        let device = Net::Shm(Shm::attach(&source, &config).expect("a segment"));
+        machine((first, ProcessId(rank)), 2, device, occupancy, fabric(occupancy), GapRule::default())
+    })
+}

@@ -2,6 +2,7 @@
 
 use super::back::{self, Back, Locked, leave_to_thread, rouse, step_in};
 use super::command::{COPIES_KEPT_MAX, COPY_BYTES_MAX, Command, QUEUE_CAPACITY, Response};
+use super::executor::Executor;
 use super::flags::FLAGS;
 use super::ring::{Consumer, Producer};
 use crate::abi::MPI_Request;
@@ -42,13 +43,25 @@ impl Remote {
     /// Borrows the machine. Executes earlier commands and makes a round of progress, in which functions of
     /// the user's may run.
     pub(in crate::runtime) fn borrow(&mut self) -> Machine {
+        self.take(|executor, machine| {
+            machine.core.put_off_user_functions(false);
+            executor.round(machine);
+        })
+    }
+
+    /// Borrows the machine for an inquiry, after earlier commands. Without progress, which in a job that
+    /// hangs could end what is asked about.
+    pub(in crate::runtime) fn borrow_to_look(&mut self) -> Machine {
+        self.take(|executor, machine| _ = executor.execute(machine))
+    }
+
+    fn take(&mut self, prepare: impl FnOnce(&mut Executor, &mut Machine)) -> Machine {
         FLAGS.wanted_count.fetch_add(1, Ordering::SeqCst);
         let mut back = back::lock();
         FLAGS.wanted_count.fetch_sub(1, Ordering::SeqCst);
         let Back { machine, executor, .. } = &mut **back.as_mut().expect("the mode is in force");
         let mut machine = machine.take().expect("only the holder of the lock borrows");
-        machine.core.put_off_user_functions(false);
-        executor.round(&mut machine);
+        prepare(executor, &mut machine);
         self.borrowed = Some(back);
         machine
     }
@@ -198,5 +211,41 @@ impl Remote {
     /// The inquiry that was made last.
     pub(in crate::runtime) fn inquiry(&self) -> u32 {
         self.inquiries.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::launch::two_machines;
+    use crate::runtime::net::on_device;
+    use crate::runtime::offload::ring::ring;
+    use ayatori_core::request::Posted;
+
+    #[test]
+    fn an_inquiry_looks_at_the_machine_without_progress() {
+        let [machine, mut other] = two_machines();
+        let parker = Arc::new(machine.device.parker().expect("a place to sleep"));
+        let (policy, inquiries) = (machine.device.policy(), machine.device.shm().inquiries());
+        let (commands, to_thread) = ring(QUEUE_CAPACITY);
+        let (from_thread, responses) = ring(QUEUE_CAPACITY);
+        let executor = Executor::new(to_thread, from_thread);
+        *back::lock() = Some(Box::new(Back { machine: Some(machine), executor, sleeps_until: None }));
+        let borrowed = None;
+        let mut remote =
+            Remote { commands, responses, parker, borrowed, policy, inquiries, responses_count: 0 };
+        let Machine { core, device, .. } = &mut other;
+        let posted = on_device!(device, |device| {
+            core.isend(device, CommId::WORLD, Buffer::EMPTY, 0, 7, SendMode::Standard)
+        });
+        assert!(matches!(posted, Ok(Posted::Done(_))), "{posted:?}");
+        let arrivals = [Remote::borrow_to_look, Remote::borrow_to_look, Remote::borrow].map(|borrow| {
+            let machine = borrow(&mut remote);
+            let count = machine.core.news_count();
+            remote.give_back(machine);
+            count
+        });
+        *back::lock() = None;
+        assert_eq!(arrivals, [0, 0, 1]);
     }
 }
