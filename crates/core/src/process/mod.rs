@@ -21,6 +21,7 @@ pub use crate::rma::Windows;
 use crate::slab::Slab;
 use crate::survive::Survival;
 use crate::survivors::Survivors;
+use crate::transfer::choose::Way;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -209,6 +210,12 @@ impl Process {
             links: self.messages.links.iter().count(),
             operations: self.messages.transfers.operations_count(),
         }
+    }
+
+    /// How often several long messages of a waiting sender were received together and measured, by packets
+    /// ([`Way::Stream`]) or by gets: for tests that they were.
+    pub fn bursts_count(&self, way: Way) -> u64 {
+        self.messages.transfers.bursts_count(way)
     }
 
     /// The eager credit held for and owed to a peer, in cells: for tests that no credit leaks.

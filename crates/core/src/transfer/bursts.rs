@@ -7,7 +7,7 @@
 //! message is what [`Learner`] compares.
 
 use super::choose::Way;
-use super::learn::{Learner, Learnt};
+use super::learn::{Learner, Learnt, number_of};
 use crate::time::{Duration, Instant};
 
 /// Messages of a burst, at most: where there is always another one, too, ways are compared.
@@ -24,6 +24,8 @@ pub(super) struct Bursts {
     number: u32,
     /// Whether the last burst had more than one message.
     had_several: bool,
+    /// How many bursts of several messages were measured, by the number of their way.
+    measured_counts: [u64; 2],
 }
 
 /// One that is under way.
@@ -42,7 +44,13 @@ struct Burst {
 impl Default for Bursts {
     fn default() -> Self {
         // It takes none of the sender's time, and no memory of a ring that was not used before.
-        Self { learner: Learner::beginning_with(Way::Get), current: None, number: 0, had_several: false }
+        Self {
+            learner: Learner::beginning_with(Way::Get),
+            current: None,
+            number: 0,
+            had_several: false,
+            measured_counts: [0; 2],
+        }
     }
 }
 
@@ -95,7 +103,13 @@ impl Bursts {
             let took_ps = u128::from(now.since(since).as_ps()) * u128::from(length_bytes);
             let one_ps = took_ps / u128::from(ended_bytes.max(1));
             self.learner.note(length_bytes, way, Duration(u64::try_from(one_ps).unwrap_or(u64::MAX)));
+            self.measured_counts[number_of(way)] += u64::from(self.had_several);
         }
+    }
+
+    /// How many bursts of several messages were measured that went a way.
+    pub(super) fn measured_count(&self, way: Way) -> u64 {
+        self.measured_counts[number_of(way)]
     }
 }
 

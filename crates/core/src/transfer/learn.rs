@@ -109,7 +109,7 @@ fn class_of(length_bytes: u64) -> usize {
 /// Ways are numbered.
 const WAYS: [Way; 2] = [Way::Stream, Way::Get];
 
-fn number_of(way: Way) -> usize {
+pub(super) fn number_of(way: Way) -> usize {
     usize::from(way == Way::Get)
 }
 

@@ -14,6 +14,7 @@
 //! | `choose` | the way of a message, and why |
 //! | `at_once` | whether an eager message is quicker announced, by measurement |
 //! | `learn` | which of two ways is quicker, by measurement |
+//! | `bursts` | the same for messages that come several at a time |
 //! | `state` | states and transitions |
 //! | `send` | the sender: announce, give units to rails, put |
 //! | `receive` | the receiver: get, ask, take units |
@@ -317,6 +318,11 @@ impl Transfers {
     /// Messages of a peer that come several at a time.
     fn bursts(&mut self, link: LinkIndex) -> &mut Bursts {
         of_link(&mut self.bursts, link)
+    }
+
+    /// How many bursts of several messages were measured that went a way.
+    pub(crate) fn bursts_count(&self, way: Way) -> u64 {
+        self.bursts.iter().flatten().map(|bursts| bursts.measured_count(way)).sum()
     }
 
     /// What is learnt of eager messages to a peer.

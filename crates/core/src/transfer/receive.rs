@@ -103,6 +103,8 @@ impl Transfers {
         let choice = choose::answer(&announced);
         let Some(transfer) = self.transfers.get_mut(id) else { return };
         transfer.measured = match (burst, now) {
+            // Its gets do not work: it is measured to its end, and so is its burst.
+            _ if got.is_some() => transfer.measured,
             (Some(burst), _) => Measured::Burst(burst),
             (None, Some(now)) if is_offered => Measured::Alone(choice.way, now),
             _ => Measured::Not,

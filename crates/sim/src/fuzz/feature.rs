@@ -51,6 +51,10 @@ pub enum Feature {
     WindowFence,
     /// A partitioned message.
     Partitioned,
+    /// Several long messages of a sender that waits were got together, and that was measured.
+    BurstGot,
+    /// The same, where the sender was asked for packets.
+    BurstSent,
     /// A dial was refused: nobody listened yet, or its process had died.
     DialRefused,
     /// Two processes dialled each other, and one was told that it need not.
@@ -64,7 +68,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    const SIMPLE: [Feature; 27] = [
+    const SIMPLE: [Feature; 29] = [
         Feature::SendAtOnce,
         Feature::SendBlocks,
         Feature::SendBuffered,
@@ -88,6 +92,8 @@ impl Feature {
         Feature::WindowPost,
         Feature::WindowFence,
         Feature::Partitioned,
+        Feature::BurstGot,
+        Feature::BurstSent,
         Feature::DialRefused,
         Feature::DialsCross,
         Feature::ConnectionHalfMade,

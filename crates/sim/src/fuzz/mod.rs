@@ -18,9 +18,9 @@
 //! Traffic: point-to-point in standard, synchronous and buffered mode (ready mode is standard mode in the
 //! engine), by the calls that `MPI_Send`, `MPI_Isend`, `MPI_Recv` and `MPI_Irecv` make, with gaps; persistent
 //! requests, requests that are freed, wildcards, probes and matched probes, cancelling of receives and sends,
-//! messages to oneself, floods that use up credit; communicators made in every way, and freed; every
-//! collective operation with every algorithm, in place and not. [`Feature`] lists what a test demands of many
-//! worlds together.
+//! messages to oneself, floods that use up credit, several long messages at a time; communicators made in
+//! every way, and freed; every collective operation with every algorithm, in place and not. [`Feature`] lists
+//! what a test demands of many worlds together.
 //!
 //! Where a collective operation failed because a member died, messages that lie unmatched at its survivors,
 //! and their credit, are not checked: the engine has no way yet to take them back. Where two members that

@@ -23,6 +23,7 @@ use ayatori_core::layout::Region;
 use ayatori_core::link::{Policy, TrunkConfig};
 use ayatori_core::process::{Config, MessageId};
 use ayatori_core::time::Duration;
+use ayatori_core::transfer::choose::Way;
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Method, Routing};
 use ayatori_fabric::topology::{Complete, HostLayout, Hypercube, Mesh, Ring, Topology, Torus, Tree};
@@ -136,6 +137,9 @@ struct Habits {
     windows: bool,
     /// There are partitioned messages.
     partitions: bool,
+    /// Two processes exchange several long messages at a time, over a rail by which packets may be asked of
+    /// senders that wait.
+    bursts: bool,
 }
 
 struct World<'a> {
@@ -175,6 +179,9 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
     let step_count = 20 + world.random.below(140);
     for _ in 0..step_count {
         world.act()?;
+        if world.habits.bursts && world.one_in(3) {
+            world.send_burst()?;
+        }
         world.maybe_fault();
         world.maybe_pass_time()?;
         let (count, quota) = (world.random.below(8), world.random.below(4));
@@ -191,6 +198,7 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
     world.check_end()?;
     world.report.outage_count = world.wire.borrow().outage_count;
     world.cover_connections();
+    world.cover_bursts();
     Ok(world.report)
 }
 
@@ -254,6 +262,13 @@ fn capabilities(
     (0..rail_count).map(rail).collect()
 }
 
+/// Lengths of pieces that the data of long messages is cut into.
+fn piece_bytes(capabilities: &[RailCapabilities]) -> Vec<usize> {
+    let of_rail =
+        |rail: &RailCapabilities| [rail.packet_bytes_max - DATA_HEADER_BYTES, rail.transfer_bytes_max];
+    capabilities.iter().flat_map(of_rail).collect()
+}
+
 /// Which rails there are between each two processes, at least one: the same in both directions.
 fn rails_between(random: &mut Random, count: u64, rail_count: u64) -> Vec<RailSet> {
     let count = count as usize;
@@ -286,10 +301,9 @@ impl<'a> World<'a> {
         let between = rails_between(&mut random, count, rail_count);
         let (network, nics) = network(&mut random, count, rail_count)?;
         history.push(format!("{count} processes, rails {capabilities:?}"));
-        let pieces = capabilities
-            .iter()
-            .flat_map(|rail| [rail.packet_bytes_max - DATA_HEADER_BYTES, rail.transfer_bytes_max]);
-        let piece_bytes = pieces.collect();
+        let lengths = (eager_bytes_max, piece_bytes(&capabilities));
+        // Without a number drawn for it: the seeds of other worlds stay what they were.
+        let bursts = !trunks && count > 1 && capabilities[0].get && capabilities[0].streams_awaited;
         let rails = Rails { capabilities, nics, between };
         let mut wire = Wire::new(network, rails, Random::new(random.next_u64()), bug);
         wire.moods = moods(&mut random);
@@ -307,7 +321,7 @@ impl<'a> World<'a> {
             probe_interval: ms([50, 200, 500], &mut random),
             peer_timeout: ms([2_000, 5_000, 10_000], &mut random),
         };
-        let habits = habits(&mut random, eager_bytes_max, piece_bytes, trunk.peer_timeout.0, trunks);
+        let habits = habits(&mut random, lengths, trunk.peer_timeout.0, (trunks, bursts));
         let registrations_count_max = [0, 0, 1, 5][random.below(4) as usize];
         let config = Config { trunk, registrations_count_max, survives, ..Config::default() };
         let wire = Rc::new(RefCell::new(wire));
@@ -352,6 +366,15 @@ impl<'a> World<'a> {
         ];
         for (_, feature) in seen.into_iter().filter(|(count, _)| *count > 0) {
             self.report.cover(feature);
+        }
+    }
+
+    /// How messages that came several at a time went.
+    fn cover_bursts(&mut self) {
+        for (way, feature) in [(Way::Get, Feature::BurstGot), (Way::Stream, Feature::BurstSent)] {
+            if (0..self.count()).any(|at| self.nodes[at].0.bursts_count(way) > 0) {
+                self.report.cover(feature);
+            }
         }
     }
 
@@ -422,10 +445,9 @@ fn connect(wire: &mut Wire, seed: u64, is_unconnected: bool) {
 /// What the processes of a world do; `trunks`: links are in trunk mode.
 fn habits(
     random: &mut Random,
-    eager_bytes_max: usize,
-    piece_bytes: Vec<usize>,
+    (eager_bytes_max, piece_bytes): (usize, Vec<usize>),
     peer_timeout_ps: u64,
-    trunks: bool,
+    (trunks, bursts): (bool, bool),
 ) -> Habits {
     Habits {
         eager_bytes_max,
@@ -447,6 +469,7 @@ fn habits(
         peer_timeout_ps,
         windows: random.below(3) == 0,
         partitions: random.below(3) == 0,
+        bursts,
     }
 }
 

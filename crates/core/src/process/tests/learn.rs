@@ -8,6 +8,7 @@ use crate::ids::{CommId, Source, TagSelector};
 use crate::process::Process;
 use crate::request::{Posted, SendMode};
 use crate::time::{Duration, Instant};
+use crate::transfer::choose::Way;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -151,6 +152,20 @@ fn windows_of_a_sender_that_computes_are_got() {
     exchange_windows(&mut net, 100, 20_000, true);
     // Packets are quicker, but for the time that the sender goes on computing.
     assert_eq!(exchange_windows(&mut net, 10, 20_000, false), 80);
+}
+
+#[test]
+fn a_window_whose_gets_are_refused_is_measured_to_its_end() {
+    let mut net = two();
+    set_crossover(&mut net, 1 << 30);
+    net.shared.borrow_mut().transfers_taken_max = Some(0);
+    exchange_windows(&mut net, 1, 20_000, true);
+    net.shared.borrow_mut().transfers_taken_max = None;
+    exchange_windows(&mut net, 100, 20_000, true);
+    let got = exchange_windows(&mut net, 64, 20_000, true);
+    assert!(got <= 64, "packets are quicker, and {got} of 512 went by get");
+    let [sent, got] = [Way::Stream, Way::Get].map(|way| net.nodes[1].0.bursts_count(way));
+    assert!(sent > got && got > 0 && sent + got == 165, "{sent} windows by packets, {got} by gets");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use ayatori_core::request::{Completion, Posted, SendMode};
 use ayatori_core::transfer::{Sink, Source};
 
 use super::blocking::Blocked;
-use super::{Outcome, Persistent, Plan, Receive, Send, Wanted, World, content, fill};
+use super::{ARENA_BYTES, Outcome, Persistent, Plan, Receive, Send, Wanted, World, content, fill};
 use crate::fuzz::Feature;
 use crate::fuzz::model::Sent;
 
@@ -315,6 +315,41 @@ impl World<'_> {
         Ok(())
     }
 
+    /// Several messages to one receiver, which is told of all before it looks: what `MPI_Isend`, `MPI_Irecv`
+    /// and `MPI_Waitall` of many messages do. Always the same two processes, so that they learn which way is
+    /// quicker.
+    pub(super) fn send_burst(&mut self) -> Outcome {
+        /// How often both look; what is not over by then goes on beside other calls.
+        const ROUNDS: u32 = 6;
+        /// What is moved before each look, at most.
+        const MOVED_MAX: u64 = 64;
+        let (from, to) = if self.one_in(4) { (1, 0) } else { (0, 1) };
+        let can_call = |at| self.is_alive(at) && !self.is_blocked(at) && self.may_use(0, at);
+        if !can_call(from) || !can_call(to) || self.arena_used > ARENA_BYTES / 4 {
+            return Ok(());
+        }
+        let count = 2 + self.random.below(7);
+        let wanted = Wanted { comm: 0, source: Some(from), tag: None, capacity: self.habits.length_max };
+        let are_posted_first = self.one_in(2);
+        if are_posted_first {
+            (0..count).try_for_each(|_| self.receive_wanted(to, wanted))?;
+        }
+        for _ in 0..count {
+            self.send_by(Way::NotAwaited(SendMode::Standard), from, to, 0, 0)?;
+        }
+        self.deliver(from, 0)?;
+        self.pump(MOVED_MAX)?;
+        if !are_posted_first {
+            (0..count).try_for_each(|_| self.receive_wanted(to, wanted))?;
+        }
+        for _ in 0..ROUNDS {
+            self.deliver(to, u64::MAX)?;
+            self.deliver(from, u64::MAX)?;
+            self.pump(MOVED_MAX)?;
+        }
+        self.collect().map(drop)
+    }
+
     fn pick_wanted(&mut self, at: u32) -> Wanted {
         let comm = self.pick_comm(at);
         let source = self.pick_member(comm);
@@ -532,7 +567,7 @@ impl World<'_> {
         let arrived = self.model.arrived(at).iter().copied();
         let first = arrived.map(comm_of).find(|&comm| self.has_comm(comm, at));
         let (Some(comm), capacity) = (first, self.habits.length_max) else { return Ok(false) };
-        if self.arena_used + capacity + 16 > super::ARENA_BYTES {
+        if self.arena_used + capacity + 16 > ARENA_BYTES {
             return Err("the world's memory is too small".into());
         }
         self.receive_wanted(at, Wanted { comm, source: None, tag: None, capacity })?;
