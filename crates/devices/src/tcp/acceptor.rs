@@ -351,11 +351,7 @@ impl Acceptor {
             self.connections.handle_timeout(self.now());
             self.act();
             self.open_listeners_if_due(Instant::now());
-            let timeout = self.next_timeout().map(|left| {
-                // Rounded up: waking before the time would only spin.
-                let left = left + Duration::from_micros(50);
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
-            });
+            let timeout = self.next_timeout().map(wait_max);
             events.clear();
             // An interrupted or failed wait is as one without events; it cannot fail for good.
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
@@ -693,6 +689,13 @@ fn ask(setup: &Setup, pending: &mut Pending) -> bool {
     let challenge = handshake::challenge(key, &bytes, nonce);
     pending.asked = Some(Asked { hello: bytes, challenge, key: key.clone() });
     send(&pending.socket, &challenge)
+}
+
+/// How long to wait for events until the next thing is due: rounded up, because waking before the time would
+/// only spin.
+fn wait_max(left: Duration) -> Timespec {
+    let left = left + Duration::from_micros(50);
+    Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
 }
 
 fn failure_of(error: Errno) -> Failure {

@@ -483,6 +483,32 @@ fn times_by_length_are_listed_from_the_shortest() {
 }
 
 #[test]
+fn pieces_are_listed_from_the_shortest_packets() {
+    let read = |entries: &str| {
+        let text = format!("{NIC}software = {{ pieces = [{entries}] }}\n");
+        let text = shaped("kind = \"star\"\nswitches = 1").replace(NIC.trim_end(), text.trim_end());
+        Machine::parse("p.toml", &text)
+            .map(|machine| machine.host_models[0].software.pieces.clone())
+            .map_err(|error| error.key.clone())
+    };
+    let most = 1 << 30;
+    let piece = |bytes: u64, piece_bytes: u64| format!("{{ bytes = {bytes}, piece_bytes = {piece_bytes} }}");
+    let pieces = [(1, most), (most, 1)].map(|(bytes, piece_bytes)| PiecesFrom { bytes, piece_bytes });
+    assert_eq!(read(&[piece(1, most), piece(most, 1)].join(", ")), Ok(pieces.to_vec()));
+    for (wrong, key) in [
+        (piece(0, 1), "bytes"),
+        (piece(most + 1, 1), "bytes"),
+        (piece(1, 0), "piece_bytes"),
+        (piece(1, most + 1), "piece_bytes"),
+        ([piece(8, 1), piece(8, 1)].join(", "), "bytes"),
+        ([piece(8, 1), piece(7, 1)].join(", "), "bytes"),
+        (piece(1, 1).replace(" }", ", strange = 2 }"), "strange"),
+    ] {
+        assert!(read(&wrong).is_err_and(|named| named.ends_with(&format!(".{key}"))), "{wrong}");
+    }
+}
+
+#[test]
 fn pause_is_said_only_of_makes_that_can_send_it() {
     let with = |dialect: &str, pause: &str| {
         let text = shaped("kind = \"star\"\nswitches = 1")

@@ -423,3 +423,13 @@ fn the_thread_answers_all_that_call_and_sleeps_then() {
     shared.order(Order::Stop);
     thread.join().expect("it ends");
 }
+
+#[test]
+fn a_wait_ends_a_little_after_the_next_thing_is_due() {
+    let told = |left| {
+        let Timespec { tv_sec, tv_nsec } = wait_max(left);
+        (tv_sec, tv_nsec)
+    };
+    assert_eq!(told(Duration::ZERO), (0, 50_000));
+    assert_eq!(told(Duration::from_micros(1_999_975)), (2, 25_000));
+}

@@ -618,6 +618,9 @@ mod tests {
         // What is the same is no better, nor what is less by a rounding or by a little of the others.
         assert!(!is_better((1.0, 5.0), (1.0, 5.0)) && !is_better((1.0 - 1e-12, 5.0), (1.0, 5.0)));
         assert!(!is_better((1.0, 4.999), (1.0, 5.0)) && is_better((1.0 + 1e-12, 4.9), (1.0, 5.0)));
+        // Nor what is at one of these limits.
+        assert!(!is_better((1.0 - 1e-9, 5.0), (1.0, 5.0)) && !is_better((1.0 + 1e-9, 4.9), (1.0, 5.0)));
+        assert!(!is_better((1.0, 5.0 * 0.999), (1.0, 5.0)));
     }
 
     #[test]
