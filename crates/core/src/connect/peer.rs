@@ -352,7 +352,6 @@ impl Peer {
         this.epoch = epoch;
         this.was_up = true;
         (this.tried_count, this.failures_count, this.refusals_count) = (0, 0, 0);
-        this.is_answered = false;
         this.rail
     }
 

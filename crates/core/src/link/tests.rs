@@ -158,3 +158,8 @@ fn nobody_waits_for_a_peer_that_no_rail_reaches() {
     let found = process.iprobe(CommId::WORLD, Source::Rank(1), TagSelector::Any);
     assert_eq!(found, Err(unreachable));
 }
+
+#[test]
+fn peers_of_a_device_that_says_nothing_of_them_do_not_wait() {
+    assert!(!Nowhere.is_waiting(ProcessId(1)));
+}

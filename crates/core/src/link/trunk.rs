@@ -372,7 +372,7 @@ impl Trunk {
 
     /// The device says that a rail works.
     pub(super) fn on_rail_up(&mut self, rail: Rail, now: Instant) {
-        (self.was_up, self.is_never_reached) = (true, false);
+        self.was_up = true;
         if let Some(state) = self.rail_mut(rail)
             && state.health != Health::Up
         {

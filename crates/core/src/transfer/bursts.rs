@@ -188,6 +188,14 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_which_nothing_is_taken_are_a_burst() {
+        let mut bursts = Bursts::default();
+        let ids = [0; 2].map(|bytes| bursts.join(bytes, Instant(1)).1.unwrap());
+        ids.into_iter().for_each(|id| bursts.end_one(id, 0, || Some(Instant(2))));
+        assert_eq!(bursts.measured_count(Way::Get), 1);
+    }
+
+    #[test]
     fn a_late_end_of_an_older_burst_counts_for_nothing() {
         let mut bursts = Bursts::default();
         let old = bursts.join(BYTES, Instant(1)).1.unwrap();

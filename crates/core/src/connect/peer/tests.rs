@@ -114,6 +114,14 @@ fn a_peer_never_met_of_which_one_address_is_silent_is_not_gone() {
 }
 
 #[test]
+fn a_wanted_peer_that_does_not_call_is_reported() {
+    let (mut quiet, now) = peer(HIGH, 1);
+    assert!(quiet.overdue(now + PATIENCE).eq([Rail(1)]));
+    let (mut answering, now) = peer(HIGH, 1);
+    assert_eq!(answering.on_failure(0, Failure::Unanswered, now), Consequence::Down(Rail(1)));
+}
+
+#[test]
 fn an_awaited_peer_whose_host_answers_is_no_news() {
     let (mut peer, now) = peer(HIGH, 1);
     peer.is_only_awaited = true;

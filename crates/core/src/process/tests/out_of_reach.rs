@@ -4,18 +4,22 @@ use super::trunk::mbit;
 use super::wire::{Port, Wire, tcp};
 use crate::Error;
 use crate::buffer::Buffer;
+use crate::comm::Communicator;
 use crate::device::Event;
+use crate::group::Group;
 use crate::ids::{CommId, ProcessId, Rail, RequestId, Source, TagSelector};
 use crate::link::TrunkConfig;
 use crate::process::{Config, Process};
 use crate::request::Posted;
+use crate::rma::Memory;
 use crate::time::{Duration, Instant};
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// How long peers are without rails before they are given up.
 const LIMIT: Duration = Duration::from_s(2);
 
-/// Process 1 of three, with two rails to each of the others, of which nothing is known.
+/// Process 1 of some, with two rails to each of the others, of which nothing is known.
 struct Lonely {
     process: Process,
     wire: Wire,
@@ -23,10 +27,14 @@ struct Lonely {
 
 impl Lonely {
     fn new() -> Self {
+        Self::among(3)
+    }
+
+    fn among(count: u32) -> Self {
         let trunk = TrunkConfig { peer_timeout: LIMIT, ..TrunkConfig::default() };
         let config = Config { trunk, ..Config::default() };
         let (lines, _) = mbit(&[1000, 1000]);
-        let process = Process::new(ProcessId(1), 3, config);
+        let process = Process::new(ProcessId(1), count, config);
         Self { process, wire: Wire::with(lines, tcp(), config, 1) }
     }
 
@@ -35,8 +43,12 @@ impl Lonely {
     }
 
     fn receive(&mut self, from: Source) -> RequestId {
+        self.receive_on(CommId::WORLD, from)
+    }
+
+    fn receive_on(&mut self, comm: CommId, from: Source) -> RequestId {
         let (process, port) = self.port();
-        let posted = process.irecv(port, CommId::WORLD, Buffer::virtual_of(8), from, TagSelector::Any);
+        let posted = process.irecv(port, comm, Buffer::virtual_of(8), from, TagSelector::Any);
         let Posted::Pending(id) = posted.expect("nothing is known") else { panic!("nothing has come") };
         id
     }
@@ -99,6 +111,7 @@ fn any_source_is_served_by_one_that_is_reached() {
     let receive = lonely.receive(Source::Any);
     assert_eq!(lonely.sources(), [2], "one is enough");
     lonely.report(2, false);
+    assert_eq!(lonely.sources(), [2], "it may come up still");
     let news = lonely.process.news_count();
     lonely.run(at(30), at(33));
     assert_ne!(lonely.process.news_count(), news, "the device is told of others");
@@ -173,4 +186,49 @@ fn a_probe_that_waits_ends_as_a_receive_does() {
         lonely.process.end_probe(probe);
         assert_eq!(lonely.sources(), [0; 0]);
     }
+}
+
+#[test]
+fn a_process_never_reached_that_nothing_waits_for_is_given_up() {
+    // A receive waits for none, or for one that it is not among.
+    for has_receive in [false, true] {
+        let mut lonely = Lonely::new();
+        let group = Group::from_members(vec![ProcessId(0), ProcessId(1)]).unwrap();
+        let comms = &mut lonely.process.comms;
+        let (comm, context) = (comms.reserve(), comms.new_context());
+        comms.fill(comm, Some(Communicator::new(context, group, 1)));
+        let receive = has_receive.then(|| lonely.receive_on(comm, Source::Any));
+        lonely.report(2, false);
+        lonely.run(at(30), at(33));
+        lonely.run(at(33), at(36));
+        assert_eq!(receive.and_then(|receive| lonely.error(receive)), None);
+        let (process, port) = lonely.port();
+        let late =
+            process.irecv(port, CommId::WORLD, Buffer::virtual_of(8), Source::Rank(2), TagSelector::Any);
+        assert_eq!(late.map(|_| ()), Err(Error::Unreachable(ProcessId(2))));
+    }
+}
+
+#[test]
+fn a_window_that_waits_for_a_process_never_reached_hears_of_it() {
+    let mut lonely = Lonely::new();
+    let mut windows = lonely.process.windows();
+    let window = windows.add(CommId::WORLD, Memory::Fixed(Buffer::EMPTY)).unwrap();
+    let Ok(Posted::Pending(started)) = windows.start(window, vec![2]) else { panic!("it waits") };
+    let any = lonely.receive(Source::Any);
+    lonely.report(2, false);
+    lonely.run(at(30), at(33));
+    lonely.run(at(33), at(36));
+    assert_eq!(lonely.error(started), UNREACHABLE);
+    assert_eq!(lonely.error(any), UNREACHABLE);
+}
+
+#[test]
+fn any_source_of_two_ends_when_the_other_is_out_of_reach() {
+    let mut lonely = Lonely::among(2);
+    let receive = lonely.receive(Source::Any);
+    lonely.report(0, false);
+    lonely.run(at(30), at(33));
+    lonely.run(at(33), at(36));
+    assert_eq!(lonely.error(receive), Some(Some(Error::Unreachable(ProcessId(0)))));
 }

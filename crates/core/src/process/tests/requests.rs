@@ -111,11 +111,12 @@ fn steps_that_call_the_users_function_wait_for_the_user() {
     }
     assert!(!net.progress(0, u32::MAX), "a step that is left is no work");
     for (at, begun) in begun.iter().enumerate() {
-        assert!(!net.nodes[at].0.is_complete(*begun));
+        assert!(!net.nodes[at].0.is_complete(*begun) && net.nodes[at].0.has_put_off());
         net.nodes[at].0.put_off_user_functions(false);
     }
     net.settle();
     for (at, (begun, sink)) in begun.into_iter().zip(sinks).enumerate() {
+        assert!(!net.nodes[at].0.has_put_off());
         assert_eq!(net.nodes[at].0.take(begun), Ok(Some(Completion::EMPTY)));
         assert_eq!(sink.1, [3; 3]);
     }
