@@ -202,6 +202,7 @@ impl Simulation {
         let nic_counts = graph.hosts().map(|host| graph.port_count(host.into()));
         workload.check_nics(nic_counts.min().unwrap_or(0))?;
         notes.extend(workload.notes(&options));
+        notes.extend(workload.gap_note(&options, &config));
         if options.strict && !notes.is_empty() {
             return Err(SimulationError::Strict { file: file.into(), notes });
         }

@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use ayatori_core::coll::Collective;
 use ayatori_fabric::bytes;
+use ayatori_fabric::description::NicDevice;
 
 use super::{Options, SimulationError, usage};
-use crate::cluster::{Cluster, ClusterError, ClusterReport};
+use crate::cluster::{Cluster, ClusterError, ClusterReport, Config, Transfer};
 use crate::goal::{self, Schedule};
 use crate::workloads::{self, HaloGrid, RingOrder};
 
@@ -92,6 +93,27 @@ impl Workload {
             Kind::Goal(schedule) => schedule.notes(options.per_host),
             _ => Vec::new(),
         }
+    }
+
+    /// Why the gap that is asked for has no effect, if it has none: gaps are for the data of puts and gets.
+    pub(super) fn gap_note(&self, options: &Options, config: &Config) -> Option<String> {
+        let Options { gap, bytes, .. } = options;
+        if *gap == 0.0 {
+            return None;
+        }
+        let is_tcp = config.profile.is_some_and(|profile| profile.device == NicDevice::Tcp);
+        if is_tcp || config.transfer == Transfer::Packets {
+            let how = "all data go in packets of the protocols here";
+            return Some(format!("--gap {gap} has no effect: {how}"));
+        }
+        let eager_bytes_max = config.eager_bytes_max;
+        let is_eager = config.profile.is_none() && *bytes <= eager_bytes_max as u64;
+        (is_eager && matches!(self.kind, Kind::PointToPoint)).then(|| {
+            format!(
+                "--gap {gap} has no effect: messages of {bytes} bytes go eagerly here (up to \
+                 {eager_bytes_max}), and gaps are for longer ones"
+            )
+        })
     }
 
     /// What can be known to be wrong before anything runs.
@@ -206,6 +228,7 @@ fn near_cube(count: u32) -> [u32; 3] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Simulation;
     use super::*;
 
     #[test]
@@ -227,5 +250,32 @@ mod tests {
             assert_eq!(near_cube(count).iter().product::<u32>(), count);
             assert_eq!(near_square(count).iter().product::<u32>(), count);
         }
+    }
+
+    #[test]
+    fn a_gap_has_an_effect_or_a_note_says_why_not() {
+        use ayatori_fabric::description::Machine;
+
+        let files = ["fx10", "comet-cp", "fast-ethernet", "yampii-openib", "cenju3", "supernova"];
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
+        let mut noted_count = 0;
+        for file in files {
+            let path = format!("{folder}/{file}.toml");
+            let text = std::fs::read_to_string(&path).unwrap();
+            let machine = Machine::parse(&path, &text).unwrap();
+            for bytes in [1 << 10, 1 << 20] {
+                let run = |gap| {
+                    let options = Options { gap, bytes, nodes: Some(2), ..Options::default() };
+                    let workload = Workload::named("ping-pong").unwrap();
+                    let mut simulation = Simulation::new(&path, &machine, workload, options).unwrap();
+                    let is_noted = simulation.notes().iter().any(|note| note.starts_with("--gap "));
+                    (simulation.run().unwrap().report.elapsed_ps, is_noted)
+                };
+                let ((before_ps, _), (paced_ps, is_noted)) = (run(0.0), run(8.0));
+                assert_eq!(before_ps == paced_ps, is_noted, "{file}, {bytes} bytes");
+                noted_count += u32::from(is_noted);
+            }
+        }
+        assert!((1..12).contains(&noted_count), "{noted_count}");
     }
 }
