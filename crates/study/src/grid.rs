@@ -59,6 +59,10 @@ impl Grid {
 
     fn parse(text: &str, folder: &Path) -> anyhow::Result<Grid> {
         let mut table: Table = text.parse()?;
+        let is_known = |key: &str| ["machine", "workload", "change"].contains(&key) || OPTIONS.contains(&key);
+        if let Some(key) = table.keys().find(|key| !is_known(key)) {
+            bail!("`{key}` is no key of a sweep: machine, workload, change, {}", OPTIONS.join(", "));
+        }
         let mut take = |key: &str| -> Vec<Value> {
             match table.remove(key) {
                 None => Vec::new(),
@@ -72,9 +76,6 @@ impl Grid {
         ensure!(!workloads.is_empty(), "`workload` is missing: name one, or a list of them");
         let axes: Vec<(&str, Vec<Value>)> = OPTIONS.iter().map(|&key| (key, take(key))).collect();
         let changes = changes(table.remove("change"))?;
-        if let Some(key) = table.keys().next() {
-            bail!("`{key}` is no key of a sweep: machine, workload, change, {}", OPTIONS.join(", "));
-        }
         let mut origin = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut origin);
         let mut entries = Vec::new();
@@ -220,6 +221,8 @@ pub struct Summary {
     pub point_count: usize,
     /// Points that failed, and why. If shared, those that this process knows of.
     pub failures: Vec<String>,
+    /// What was simulated otherwise than described, and of how many of the points that this process ran.
+    pub notes: BTreeMap<String, usize>,
     /// Whether the results were written by this process, and not by another that shares the sweep.
     pub has_written: bool,
 }
@@ -256,14 +259,22 @@ pub fn run(grid: &Grid, out: &Path, how: How, control: &Control) -> anyhow::Resu
     let missing: Vec<usize> = (0..grid.entries.len()).filter(is_missing).collect();
     let kept_count = grid.entries.len() - missing.len();
     control.done_count.store(kept_count, Ordering::Relaxed);
-    let sweep = Sweep { grid, out, missing, found: Mutex::new(known), failures: Mutex::new(Vec::new()) };
+    let sweep = Sweep {
+        grid,
+        out,
+        missing,
+        found: Mutex::new(known),
+        failures: Mutex::default(),
+        notes: Mutex::default(),
+    };
     let has_written = match share {
         Some(share) => sweep.run_shared(&share, how.threads_count, control).with_context(place)?,
         None => sweep.run_alone(how.threads_count, control).map(|()| true)?,
     };
     let mut failures = sweep.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     failures.sort_unstable();
-    Ok(Summary { kept_count, point_count: grid.entries.len(), failures, has_written })
+    let notes = sweep.notes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Summary { kept_count, point_count: grid.entries.len(), failures, notes, has_written })
 }
 
 /// A sweep that runs.
@@ -275,12 +286,17 @@ struct Sweep<'a> {
     /// Results by key.
     found: Mutex<BTreeMap<String, String>>,
     failures: Mutex<Vec<String>>,
+    notes: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Sweep<'_> {
     fn run_point(&self, entry: &Entry, control: &Control) -> Done {
         match run_point(&entry.point, &control.stop) {
-            Ok(run) => Done::Result(result_of(&run.outcome)),
+            Ok(run) => {
+                let mut notes = lock(&self.notes);
+                run.notes.into_iter().for_each(|note| *notes.entry(note).or_default() += 1);
+                Done::Result(result_of(&run.outcome))
+            }
             Err(error) => Done::Failure(format!("{:#}", anyhow::Error::from(error))),
         }
     }
@@ -492,6 +508,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_simulated_as_described_is_said_of_a_sweep() {
+        let folder = folder();
+        let text =
+            "machine = \"ring.toml\"\nworkload = \"random-ring\"\nbytes = [\"1K\", \"1M\"]\ngap = [0, 8]\n";
+        let grid = Grid::parse(text, folder.path()).unwrap();
+        let summary = run(&grid, &folder.path().join("out.csv"), ALONE, &Control::default()).unwrap();
+        let notes: Vec<(String, usize)> = summary.notes.into_iter().collect();
+        assert!(matches!(&notes[..], [(note, 1)] if note.starts_with("--gap 8 has no effect")), "{notes:?}");
+    }
+
+    #[test]
     fn results_of_another_machine_are_refused() {
         let folder = folder();
         let _ = sweep(folder.path(), 1);
@@ -517,6 +544,7 @@ mod tests {
         let folder = folder();
         for (from, to, expected) in [
             ("seed", "seeds", "`seeds` is no key"),
+            ("workload", "workloads", "`workloads` is no key"),
             ("[1, 2]", "[1, -2]", "seed: -2 is no whole number"),
             ("[4, 6]", "4", "write a list"),
             ("\"1K\"", "\"1Q\"", "1Q"),

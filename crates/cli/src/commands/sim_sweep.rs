@@ -22,7 +22,7 @@ use std::time::Duration;
 #[command(after_help = "\
 A file:
   machine = [\"machines/fx10.toml\"]      # sought from the file's folder
-  workload = [\"random-ring\", \"alltoall\"]
+  workload = [\"random-ring\", \"halo-3d\"]
   bytes = [\"64K\", \"1M\"]               # nodes, per_host, algorithm, gap, start_spread_ns, rounds too
   seed = [1, 2, 3]
   [change]                             # keys of the machine file, each with a list of what to try
@@ -96,6 +96,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     // One of the processes that share a sweep prints.
     if !summary.has_written {
         return Ok(Exit::Success);
+    }
+    for (note, count) in &summary.notes {
+        eprintln!("note: {note} ({count} points)");
     }
     for failure in &summary.failures {
         eprintln!("failed: {failure}");
