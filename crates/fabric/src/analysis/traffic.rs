@@ -77,7 +77,9 @@ impl Reader<'_> {
     fn host(&self, place: &str, name: &str) -> Result<HostId, TrafficFileError> {
         self.hosts.get(name).copied().ok_or_else(|| {
             let known: Vec<&str> = self.plan.hosts.iter().take(3).map(|host| host.name.as_str()).collect();
-            let remedy = format!("hosts are called {}, as the machine description says", known.join(", "));
+            let more = if self.plan.hosts.len() > known.len() { " and so on" } else { "" };
+            let known = known.join(", ");
+            let remedy = format!("hosts are called {known}{more}, as the machine description says");
             self.error(place, format!("there is no host {name:?}"), remedy)
         })
     }
@@ -221,7 +223,7 @@ mod tests {
             (
                 "t",
                 "\nnode0 node9 1\n",
-                "t:2: there is no host \"node9\"; hosts are called node0, node1, node2, as",
+                "t:2: there is no host \"node9\"; hosts are called node0, node1, node2 and so on, as",
             ),
             ("t", "node0 node2 -1\n", "t:1: \"-1\" is no number of bytes"),
             ("t", "node0 node2 1 parsec\n", "\"1parsec\" is no number of bytes"),

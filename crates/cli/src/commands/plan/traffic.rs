@@ -96,8 +96,12 @@ impl Traffic {
     /// In words: the sum, and the busiest links.
     pub(super) fn describe(&self, plan: &Plan) -> String {
         let mut text = format!(
-            "\n  Traffic of {}: {} entries, {} bytes, of which {} stay at their switch\n",
-            self.file, self.flow_count, self.bytes, self.local_bytes
+            "\n  Traffic of {}: {} {}, {} bytes, of which {} stay at their switch\n",
+            self.file,
+            self.flow_count,
+            if self.flow_count == 1 { "entry" } else { "entries" },
+            self.bytes,
+            self.local_bytes
         );
         let Some(slowest) = self.channels.first() else {
             text.push_str("  no link between switches carries any of it\n");
