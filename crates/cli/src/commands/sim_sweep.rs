@@ -98,7 +98,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Success);
     }
     for (note, count) in &summary.notes {
-        eprintln!("note: {note} ({count} points)");
+        let points = if *count == 1 { "point" } else { "points" };
+        eprintln!("note: {note} ({count} {points})");
     }
     for failure in &summary.failures {
         eprintln!("failed: {failure}");
