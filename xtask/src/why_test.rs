@@ -83,11 +83,13 @@ const CASES: &[Case] = &[
     Case { how: "part", ranks: 4, launch: HERE, code: 3, says: &[
         "rank 0 waits in MPI_Recv for rank 1 (tag 4, halves)", "rank 2 waits in MPI_Recv for rank 3 (tag 4, halves)"] },
     Case { how: "recv", ranks: 3, launch: OFFLOAD, code: 3, says: &[
-        "DEADLOCK: ranks 0-2 can never go on.", "rank 1 waits in MPI_Recv for rank 2 (tag 6, MPI_COMM_WORLD)"] },
+        "DEADLOCK: ranks 0-2 can never go on.",
+        "rank 1 waits in MPI_Recv for rank 2 (tag 6, MPI_COMM_WORLD)"] },
     Case { how: "waitall", ranks: 3, launch: OFFLOAD, code: 3, says: &[
         "rank 1 (tag 1, MPI_COMM_WORLD) and any rank (tag 2, MPI_COMM_WORLD)", "DEADLOCK"] },
     Case { how: "collective", ranks: 3, launch: OFFLOAD, code: 3, says: &[
-        "DEADLOCK: ranks 0-2", "ranks 0,1 are in MPI_Allreduce, the 2nd on it; rank 2 is in MPI_Bcast, the 2nd on it"] },
+        "DEADLOCK: ranks 0-2",
+        "ranks 0,1 are in MPI_Allreduce, the 2nd on it; rank 2 is in MPI_Bcast, the 2nd on it"] },
     Case { how: "reduction", ranks: 3, launch: OFFLOAD, code: 3, says: &[
         "DEADLOCK: ranks 0-2", "rank 0 waits in MPI_Wait for rank 1 (tag 7, MPI_COMM_WORLD)",
         "rank 1 waits in MPI_Recv for rank 0 (tag 9, MPI_COMM_WORLD)"] },

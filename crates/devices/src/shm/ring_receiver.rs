@@ -173,8 +173,8 @@ impl Receiver {
     }
 
     /// Has the system map the memory of the bulk lines, once the writer uses more than the first ones and so
-    /// has had all of it provided: a sixth of a millisecond for 2 MiB. Else each stretch of 64 KiB takes 6 µs
-    /// when it is first read.
+    /// has had all of it provided: a sixth of a millisecond for 2 MiB. Else each stretch of 64 KiB takes
+    /// 6 µs when it is first read.
     #[cold]
     fn map_bulk(&mut self) {
         let (area, start, need) = self.run_counts();

@@ -270,9 +270,9 @@ impl Sender {
     }
 
     /// Has the system provide the memory of the bulk lines before the `end`-th, in stretches: so that takes
-    /// 1.5 µs a page on both sides, and where each page is provided when it is used 3.5. Where it is refused,
-    /// it is provided so. After the first lines that of all others at once, 1 ms for 2 MiB: who measures
-    /// which way messages are quicker would else find each of the next 64 of 32 KiB slow.
+    /// 1.5 µs a page on both sides, and where each page is provided when it is used 3.5. Where it is
+    /// refused, it is provided so. After the first lines that of all others at once, 1 ms for 2 MiB: who
+    /// measures which way messages are quicker would else find each of the next 64 of 32 KiB slow.
     #[cold]
     fn back(&mut self, end: u64) {
         let all = self.areas.each[BULK].count;

@@ -142,9 +142,11 @@ fn knee(out: &mut String, input: &Input<'_>) {
         "\nWithout gap buffers are full far back from the busiest links, and packets that do not even use those links stand \
          behind ones that do: a good part of the links' time is lost. That goes on for every gap with which NICs still offer \
          more than this network can carry in steady state (less than its busiest link could: four packets of buffer a \
-         lane), and the time hardly depends on how much more: curves stay near 1, or rise a little. Why they rise is not \
-         known; that the gap follows a packet which had to wait for room, as this page said, is not why (docs/pacing.md has \
-         what was tried). Only near the gap that ends the overload does the time fall, and from there on it is what NICs need: (1 + gap) times their unpaced time. On FX10 it falls from gap 0 \
+         lane), and the time hardly depends on how much more: curves stay near 1, or \
+         rise a little. Why they rise is not known; that the gap follows a packet which had to wait for room \
+         is not why (docs/pacing.md has what was tried). Only near the gap that ends the overload \
+         does the time fall, and from there on it is what NICs need: (1 + gap) times their unpaced time. On \
+         FX10 it falls from gap 0 \
          on: there the overload costs less, or a gap below the knee relieves more. FX10's routers are not published.\n\n",
     );
     hypothesis(out, input);
