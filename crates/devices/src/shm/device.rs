@@ -139,9 +139,9 @@ impl Shm {
                 process: config.processes[peer as usize],
                 sender: Sender::new(segment.ring(me, peer), !is_oversubscribed)
                     .reader_on_other_core(has_own_core)
-                    .backed_by(file.clone(), segment.bulk_at(me, peer))
+                    .backed_by(segment.bulk_backing(&file, me, peer))
                     .announcing(segment.controls()[peer as usize].senders.announcement(me)),
-                receiver: Receiver::new(segment.ring(peer, me)),
+                receiver: Receiver::new(segment.ring(peer, me)).exchanging(segment.blocks(&file, me, peer)),
                 control: &segment.controls()[peer as usize],
                 kernel_copy: config.kernel_copy,
                 is_starved: false,
@@ -537,7 +537,7 @@ impl Device for Shm {
                 std::hint::spin_loop();
                 continue;
             }
-            sys::copy_out(piece, &into.part(done, piece.len()), sender.is_of_other_core);
+            sys::copy_out(piece, &into.part(done, piece.len()), sender.copies_page_wise());
             done += piece.len();
             idle = 0;
         }

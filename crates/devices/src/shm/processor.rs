@@ -1,6 +1,6 @@
 //! What processors differ in when two cores hand lines to and fro. See `ring.rs`.
 
-use super::ring::AREAS_COUNT;
+use super::ring::{AREAS_COUNT, BULK};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
@@ -41,10 +41,14 @@ pub(super) struct Processor {
     /// The longest run in near lines where there are bulk lines, and how many of these are used.
     pub(super) near_run_max: usize,
     pub(super) bulk_count_max: usize,
+    /// Lines of the shortest packets that go into a block, if the writer has one.
+    pub(super) block_lines_min: u64,
     /// Shortest payload of packets that go in pieces, in bytes, and lines of a piece in either area: half of
-    /// the packet, within these.
+    /// the packet, within these, or an eighth.
     pub(super) in_pieces_bytes_min: usize,
     pub(super) piece_lines: [(usize, usize); AREAS_COUNT],
+    /// Pieces are copied several pages side by side.
+    pub(super) copies_page_wise: bool,
     /// Long payloads may go past the caches, if that is quicker (`ring_manner.rs`).
     pub(super) may_stream: bool,
     /// Lines of a next packet that are fetched at once; the others when there is time.
@@ -59,8 +63,10 @@ impl Processor {
         reuses_first: false,
         near_run_max: 512,
         bulk_count_max: 8192,
+        block_lines_min: u64::MAX,
         in_pieces_bytes_min: IN_PIECES_BYTES_MIN,
         piece_lines: PIECE_LINES,
+        copies_page_wise: true,
         may_stream: false,
         prefetch_count: u64::MAX,
         reads_between: false,
@@ -70,12 +76,20 @@ impl Processor {
         reuses_first: true,
         near_run_max: 32, // 2 KiB
         bulk_count_max: usize::MAX,
+        block_lines_min: if cfg!(loom) { 1 } else { 9 }, // above 512 B
         in_pieces_bytes_min: if cfg!(loom) { IN_PIECES_BYTES_MIN } else { 4 << 10 },
         piece_lines: if cfg!(loom) { PIECE_LINES } else { [(32, 64); 2] },
+        copies_page_wise: false,
         may_stream: true,
         prefetch_count: 32,
         reads_between: true,
     };
+
+    /// Lines of a piece of a packet.
+    pub(super) fn piece_lines(&self, area: usize, lines_count: usize) -> usize {
+        let (min, max) = self.piece_lines[area.min(BULK)];
+        (lines_count / 2).clamp(min, max).max(lines_count / 8)
+    }
 
     /// This machine's.
     pub(super) fn here() -> Self {

@@ -10,10 +10,13 @@
 //! slots   | word  header payload.. | header payload..  word | ...     power of two, one line each
 //! near    | payload ............ | payload ........ |  (rest unused)  power of two lines
 //! bulk    | payload ............................................ |    power of two lines, or none
+//! blocks  | payload ............ | payload ........ |             128 KiB each, or none
 //! released| slots, near lines | bulk lines | : written by the reader, seldom
-//! filled  | near lines | bulk lines | areas | : written by the writer, with packets in pieces; the last once
+//! filled  | near lines | bulk lines | blocks | areas | : written by the writer, with packets in pieces; the
+//!                                                 last once
 //!
-//! word:  bits 63..32 sequence number   31..24 header bytes   23 in pieces   22 placed   21..0 payload bytes
+//! word:  bits 63..32 sequence number   31..24 header bytes   23 in pieces   22 placed   21 in a block
+//!        20..0 payload bytes
 //! ```
 //!
 //! # Ownership protocol
@@ -52,6 +55,13 @@
 //!    first lines has those behind, too, which the round before has not used.
 //! 6. Each side counts by itself; it believes of the other side's words no more than it checks. A word or a
 //!    count that no correct peer writes is an error ([`Seen::Corrupt`]), never an access out of bounds.
+//! 7. The *blocks* of both rings of a pair are one set. Each block is one rank's, at first that of the
+//!    writer of its ring. A packet whose word says *in a block* has its data at the beginning of one, and
+//!    none in lines; the slot says behind the header which. The block changes hands as a run does, in
+//!    `filled` with a count of its own (all lines of packets in blocks, one after the other), and it does not
+//!    go back: who has released the packet writes a next one of its own there, in lines that are in its own
+//!    caches, where those of its ring are still in the other's. Who has no block left, since less comes than
+//!    goes, uses lines ([`Blocks`]).
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
@@ -59,15 +69,18 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::areas::Areas;
+pub(crate) use self::blocks::{BLOCKS_COUNT_MAX, Backing, Blocks};
 pub(crate) use self::receiver::{Receiver, Seen};
 pub(crate) use self::sender::Sender;
-use self::word::{PLACED, is_odd};
-const _: () = assert!(PACKET_BYTES_MAX < PLACED);
+use self::word::{IN_BLOCK, is_odd};
+const _: () = assert!(PACKET_BYTES_MAX < IN_BLOCK);
 
 /// Near and bulk lines: indices of an area.
 pub(crate) const AREAS_COUNT: usize = 2;
 const NEAR: usize = 0;
-const BULK: usize = 1;
+pub(crate) const BULK: usize = 1;
+/// The same where blocks are counted, too.
+const BLOCKS: usize = 2;
 
 /// After these bulk lines, 128 KiB, the memory of all others is provided at once.
 const PROVIDED_FIRST_LINES: u64 = 2048;
@@ -81,9 +94,14 @@ pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
 const PAIR_BYTES: usize = 2 * SLOT_BYTES;
 /// Payload bytes of the longest packet.
 const PACKET_BYTES_MAX: usize = 128 << 10;
+/// Lines of a block: any packet has room, and 16 KiB more, so that the beginnings of all blocks do not have
+/// the same few places in a cache.
+pub(crate) const BLOCK_LINES: usize =
+    if cfg!(loom) { 4 } else { (PACKET_BYTES_MAX + (16 << 10)) / LINE_BYTES };
 
-/// Where the slot of a packet that is placed or in a `SHORT_RUN` has, behind a header that leaves room,
-/// the start of its run and the count of near lines that its writer has released in the ring the other way.
+/// Where the slot of a packet that is placed, in a block or in a `SHORT_RUN` has, behind a header that
+/// leaves room, the start of its run, or which block, and the count of near lines that its writer has
+/// released in the ring the other way.
 const START_AT: usize = SLOT_BYTES - 16;
 
 /// Two slots: a word each, and header and payload if all that fits.
@@ -112,8 +130,9 @@ impl Released {
 /// What the writer says beside its packets.
 #[repr(C, align(128))]
 pub(crate) struct Filled {
-    /// Lines of each area up to which it has written, of a packet in pieces, counted as the reader counts.
-    lines: [AtomicU64; AREAS_COUNT],
+    /// Lines of each area and of blocks up to which it has written, of a packet in pieces, counted as the
+    /// reader counts.
+    lines: [AtomicU64; AREAS_COUNT + 1],
     /// How it uses the lines ([`Areas::word`]), before its first packet.
     areas: AtomicU64,
 }
@@ -147,6 +166,7 @@ unsafe impl Sync for Line {}
 pub(crate) struct Ring {
     pub(crate) pairs: &'static [Pair],
     pub(crate) areas: [&'static [Line]; AREAS_COUNT],
+    pub(crate) blocks: &'static [Line],
     pub(crate) counts: &'static Counts,
 }
 
@@ -159,6 +179,7 @@ impl Ring {
         let [near, bulk] = self.areas.map(<[Line]>::len);
         assert!(self.pairs.len().is_power_of_two() && near.is_power_of_two());
         assert!(bulk == 0 || bulk.is_power_of_two());
+        assert!(self.blocks.len().is_multiple_of(BLOCK_LINES));
         self
     }
 
@@ -209,6 +230,9 @@ mod receiver;
 
 #[path = "ring_areas.rs"]
 mod areas;
+
+#[path = "ring_blocks.rs"]
+mod blocks;
 
 #[path = "ring_lines.rs"]
 mod lines;

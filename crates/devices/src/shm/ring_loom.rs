@@ -3,8 +3,8 @@
 
 use super::word::lengths;
 use super::{
-    AREAS_COUNT, AtomicU64, Counts, Filled, LINE_BYTES, Line, PAIR_BYTES, Pair, Receiver, Released, Ring,
-    SLOT_BYTES,
+    AREAS_COUNT, AtomicU64, BLOCK_LINES, Counts, Filled, LINE_BYTES, Line, PAIR_BYTES, Pair, Receiver,
+    Released, Ring, SLOT_BYTES,
 };
 use crate::shm::sys::Manner;
 
@@ -91,24 +91,30 @@ fn read_run(lines: &[Line]) -> Vec<u8> {
     bytes
 }
 
-/// A ring of loom's atomics.
-pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
+/// A ring of loom's atomics, with so many blocks.
+fn ring_with(slots_count: usize, lines_counts: [usize; AREAS_COUNT], blocks_count: usize) -> Ring {
     let half = |()| Cell::new([0; SLOT_BYTES]);
     let pair = |_| Pair { even: AtomicU64::new(0), bytes: [(); 2].map(half), odd: AtomicU64::new(0) };
     let line = |_| Line(Cell::new([0; LINE_BYTES]));
     Ring {
         pairs: (0..slots_count / 2).map(pair).collect::<Vec<_>>().leak(),
         areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
+        blocks: (0..blocks_count * BLOCK_LINES).map(line).collect::<Vec<_>>().leak(),
         counts: Box::leak(Box::new(Counts {
             released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
-            filled: Filled { lines: [0; AREAS_COUNT].map(AtomicU64::new), areas: AtomicU64::new(0) },
+            filled: Filled { lines: [0; AREAS_COUNT + 1].map(AtomicU64::new), areas: AtomicU64::new(0) },
         })),
     }
 }
 
+/// The same without blocks.
+pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
+    ring_with(slots_count, lines_counts, 0)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{Receiver, Seen, Sender};
+    use super::super::{Blocks, Receiver, Seen, Sender};
     use crate::shm::processor::Processor;
     use loom::thread;
 
@@ -176,6 +182,36 @@ mod tests {
             };
             let other = thread::spawn(move || take_turns(Sender::new(back, false), Receiver::new(there), 1));
             take_turns(Sender::new(there, false), Receiver::new(back), 0);
+            other.join().unwrap();
+        });
+    }
+
+    /// Who has read a packet in a block sends the next one in it.
+    #[test]
+    fn loom_packets_to_and_fro_hand_a_block_over() {
+        const COUNT: u8 = 4;
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(move || {
+            let (there, back) = (super::ring_with(4, [8, 0], 1), super::ring(4, [8, 0]));
+            let take_turns = |[written, read]: [super::Ring; 2], me: u8| {
+                let mut sender = Sender::on(Processor::AMD, written, true);
+                sender.is_of_other_core = true;
+                let mut receiver = Receiver::new(read).exchanging(Blocks::of(&written, &read, None));
+                for turn in 0..COUNT {
+                    if turn % 2 == me {
+                        sender.push(&[turn; 8], [&[turn; 120], &[]], &mut receiver).expect("room");
+                        continue;
+                    }
+                    while receiver.poll() == Seen::Nothing {
+                        thread::yield_now();
+                    }
+                    assert_eq!(receiver.front(), (&[turn; 8][..], &[turn; 120][..]));
+                    receiver.release();
+                }
+            };
+            let other = thread::spawn(move || take_turns([back, there], 1));
+            take_turns([there, back], 0);
             other.join().unwrap();
         });
     }

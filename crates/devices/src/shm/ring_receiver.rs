@@ -1,10 +1,10 @@
 //! The reading side of a ring (`ring.rs`).
 
 use super::areas::Areas;
-use super::word::{IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lengths, lines_for};
+use super::word::{IN_BLOCK, IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lengths, lines_for};
 use super::{
-    AREAS_COUNT, BULK, Line, NEAR, Ordering, PAIR_BYTES, PROVIDED_FIRST_LINES, Ring, SLOT_BYTES, START_AT,
-    cell,
+    AREAS_COUNT, BLOCKS, BULK, Blocks, Line, NEAR, Ordering, PAIR_BYTES, PROVIDED_FIRST_LINES, Ring,
+    SLOT_BYTES, START_AT, cell,
 };
 use crate::shm::processor::{FIRST_COUNT, Processor, SHORT_RUN};
 use crate::shm::sys;
@@ -25,8 +25,8 @@ pub(crate) struct Receiver {
     pub(super) ring: Ring,
     /// Packets released.
     pub(super) next: u32,
-    /// Lines released of each area, with those skipped.
-    pub(super) next_line: [u64; AREAS_COUNT],
+    /// Lines released of each area, with those skipped, and of blocks.
+    pub(super) next_line: [u64; AREAS_COUNT + 1],
     /// As the writer has said (`is_told`). Packets without data lines do not need it.
     areas: Areas,
     is_told: bool,
@@ -35,8 +35,10 @@ pub(crate) struct Receiver {
     published_lines: [u64; AREAS_COUNT],
     /// Near lines as published last.
     published_near: u64,
-    /// Where the run of the packet at the front starts, if its word says that it was placed.
+    /// Where the run of the packet at the front starts, if its word says that it was placed, or its block.
     start: u64,
+    /// The blocks that this rank and the writer hand to and fro.
+    pub(super) blocks: Blocks,
     /// Near lines of the ring the other way that its reader has released, as the last packet said.
     pub(super) heard: Option<u64>,
     /// The word of the packet at the front, once seen.
@@ -68,19 +70,26 @@ impl Receiver {
         Self {
             ring,
             next: 0,
-            next_line: [0; AREAS_COUNT],
+            next_line: [0; AREAS_COUNT + 1],
             areas: Areas::of(&ring, &Processor::ANY),
             is_told: false,
             published_slots: 0,
             published_lines: [0; AREAS_COUNT],
             published_near: 0,
             start: 0,
+            blocks: Blocks::of(&Ring { blocks: &[], ..ring }, &Ring { blocks: &[], ..ring }, None),
             heard: None,
             word: 0,
             idle_polls: 0,
             is_announced: false,
             has_mapped: false,
         }
+    }
+
+    /// Packets come in these blocks, too.
+    pub(crate) fn exchanging(mut self, blocks: Blocks) -> Self {
+        self.blocks = blocks;
+        self
     }
 
     /// Looks whether a packet is there.
@@ -150,16 +159,23 @@ impl Receiver {
         if !self.is_told && !self.hear_areas() {
             return Seen::Corrupt;
         }
-        let is_placed = self.word as usize & PLACED != 0;
-        if header_bytes <= START_AT && (is_placed || SHORT_RUN.contains(&lines_for(payload_bytes))) {
+        let [is_placed, is_in_block] = [PLACED, IN_BLOCK].map(|flag| self.word as usize & flag != 0);
+        let need = lines_for(payload_bytes);
+        if header_bytes <= START_AT && (is_placed || is_in_block || SHORT_RUN.contains(&need)) {
             // SAFETY: the slot is ours until `release` (rules 2, 4).
             let [start, said] = unsafe { cell::words_in(self.ring.bytes(self.next), START_AT) };
             (self.start, self.heard) = (start, Some(said));
         }
-        if is_placed && !self.is_place(header_bytes, payload_bytes) {
+        if is_in_block {
+            // The writer's even numbers are our odd ones.
+            self.start ^= 1;
+            if is_placed || header_bytes > START_AT || !self.blocks.is_theirs(self.start) {
+                return Seen::Corrupt;
+            }
+            self.blocks.map(self.start as usize, need);
+        } else if is_placed && !self.is_place(header_bytes, payload_bytes) {
             return Seen::Corrupt;
-        }
-        if !self.has_mapped {
+        } else if !self.has_mapped {
             self.map_bulk();
         }
         if self.word as usize & IN_PIECES == 0 || self.is_whole() {
@@ -216,8 +232,9 @@ impl Receiver {
         let (area, start, need) = self.run_counts();
         let filled = self.ring.counts.filled.lines[area].load(Ordering::Acquire);
         let count = filled.wrapping_sub(start);
-        // Packets that are not read yet are of two rounds at most.
-        (if count <= 2 * self.areas.each[area].count { count.min(need) } else { 0 }, need)
+        // Packets that are not read yet are of two rounds at most, or in as many blocks as there are.
+        let most = if area == BLOCKS { self.blocks.lines_count() } else { 2 * self.areas.each[area].count };
+        (if count <= most { count.min(need) } else { 0 }, need)
     }
 
     pub(super) fn is_whole(&self) -> bool {
@@ -269,8 +286,10 @@ impl Receiver {
     /// The lines of the packet at the front (rule 3).
     #[inline]
     pub(super) fn run(&self) -> &'static [Line] {
-        let (area, start, need) = self.run_counts();
-        self.ring.run(&self.areas, area, start, need)
+        match self.run_counts() {
+            (BLOCKS, _, need) => self.blocks.run(self.start as usize, need),
+            (area, start, need) => self.ring.run(&self.areas, area, start, need),
+        }
     }
 
     /// Their area, the first, counted in lines since the beginning, and how many.
@@ -281,6 +300,9 @@ impl Receiver {
             return (NEAR, self.next_line[NEAR], 0);
         }
         let need = lines_for(data_bytes(header_bytes, payload_bytes));
+        if self.word as usize & IN_BLOCK != 0 {
+            return (BLOCKS, self.next_line[BLOCKS], need);
+        }
         let area = self.areas.area_of(need);
         let start = match self.word as usize & PLACED {
             0 => self.areas.each[area].start_in_turn(self.next_line[area], need),
@@ -312,7 +334,12 @@ impl Receiver {
             self.next_line[area] = start + need;
         }
         let slots = self.next.wrapping_sub(self.published_slots);
-        let is_many = self.next_line[area] - self.published_lines[area] >= self.areas.each[area].count / 4;
+        let is_many = if area == BLOCKS {
+            self.blocks.give(self.start as usize);
+            false
+        } else {
+            self.next_line[area] - self.published_lines[area] >= self.areas.each[area].count / 4
+        };
         if is_many && area == BULK {
             self.published_lines[BULK] = self.next_line[BULK];
             self.ring.counts.released.0[BULK].store(self.next_line[BULK], Ordering::Release);

@@ -3,17 +3,15 @@
 use super::areas::Areas;
 use super::lines::Lines;
 use super::manner::Trials;
-use super::word::{IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lines_for, word_of};
+use super::word::{IN_BLOCK, IN_PIECES, PLACED, SKIPPED, data_bytes, is_odd, lines_for, word_of};
 use super::{
-    AREAS_COUNT, BULK, LINE_BYTES, Line, NEAR, Ordering, PAIR_BYTES, PROVIDED_FIRST_LINES, Pair, Receiver,
-    Ring, SLOT_BYTES, START_AT, cell,
+    AREAS_COUNT, BLOCKS, BULK, Backing, LINE_BYTES, Line, NEAR, Ordering, PAIR_BYTES, PROVIDED_FIRST_LINES,
+    Pair, Receiver, Ring, SLOT_BYTES, START_AT, cell,
 };
 use crate::shm::active::Announcement;
 use crate::shm::processor::{Processor, SHORT_RUN};
 use crate::shm::sys::{self, Manner};
 use ayatori_core::device::{Full, HEADER_BYTES_MAX};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// 32 KiB: the most that is fetched of a next packet's lines.
@@ -21,19 +19,13 @@ const PREFETCH_LINES_MAX: u64 = 512;
 
 /// Runs up to this (2 KiB) always go through the caches.
 const UNSTREAMED_LINES_MAX: u64 = if cfg!(loom) { 0 } else { 32 };
-/// Lines of a piece of what does not (16 KiB; of 8 they take a tenth longer), and the shortest payload that
-/// goes in pieces then, in bytes.
+/// Lines of a piece of what does not (16 KiB; of 8 they take a tenth longer).
 const STREAMED_PIECE_LINES: usize = 256;
-const STREAMED_IN_PIECES_BYTES_MIN: usize = (8 << 10) + 1;
+/// Longest payload that goes whole past the caches or in a block, in bytes.
+pub(super) const WHOLE_BYTES_MAX: usize = 8 << 10;
 
 /// Bulk lines that get their memory at once: what the system maps at a fault.
 const BACKED_LINES: u64 = (sys::ZEROS_BYTES / LINE_BYTES) as u64;
-
-/// The file in which the lines lie.
-struct Backing {
-    file: Arc<OwnedFd>,
-    bulk_at: usize,
-}
 
 /// In a burst the writer fetches the slot this many packets ahead, whose line the reader used last: 27 ns a
 /// message, not 58.
@@ -58,6 +50,8 @@ pub(crate) struct Sender {
     /// The reader's CPU is of another core: long data are copied as suits that.
     pub(crate) is_of_other_core: bool,
     trials: Trials,
+    /// Lines of the packets in blocks.
+    block_lines: u64,
     /// Of the bulk lines, those whose memory is there, and where there is more.
     backed_count: u64,
     backing: Option<Backing>,
@@ -90,6 +84,7 @@ impl Sender {
             processor,
             is_watched,
             is_of_other_core: false,
+            block_lines: 0,
             backed_count: 0,
             backing: None,
             announcement: None,
@@ -103,9 +98,9 @@ impl Sender {
         self
     }
 
-    /// The memory of the bulk lines is that of a file, in which they begin at this byte.
-    pub(crate) fn backed_by(mut self, file: Arc<OwnedFd>, bulk_at: usize) -> Self {
-        self.backing = Some(Backing { file, bulk_at });
+    /// Where the memory of the bulk lines lies.
+    pub(crate) fn backed_by(mut self, backing: Backing) -> Self {
+        self.backing = Some(backing);
         self
     }
 
@@ -206,7 +201,6 @@ impl Sender {
     fn push_long(&mut self, header: &[u8], payload: [&[u8]; 2], back: &mut Receiver) -> Result<(), Full> {
         assert!(header.len() <= HEADER_BYTES_MAX, "header of {} bytes", header.len());
         let payload_bytes = payload[0].len() + payload[1].len();
-        let header_in_slot = header.len() <= SLOT_BYTES;
         let data_bytes = data_bytes(header.len(), payload_bytes);
         let data_bytes_max = self.ring.data_bytes_max();
         assert!(
@@ -217,6 +211,26 @@ impl Sender {
             self.lines[NEAR].learn(said);
         }
         let need = lines_for(data_bytes);
+        if header.len() <= START_AT && need >= self.processor.block_lines_min && self.is_of_other_core {
+            if !self.has_slots(1) {
+                return Err(Full);
+            }
+            if let Some(block) = back.blocks.take(need) {
+                self.push_in_block(header, payload, block, back);
+                return Ok(());
+            }
+        }
+        self.push_in_lines(header, payload, need, back)
+    }
+
+    fn push_in_lines(
+        &mut self,
+        header: &[u8],
+        payload: [&[u8]; 2],
+        need: u64,
+        back: &Receiver,
+    ) -> Result<(), Full> {
+        let payload_bytes = payload[0].len() + payload[1].len();
         let area = self.areas.area_of(need);
         let in_turn = self.lines[area].in_turn(need);
         let has_place = header.len() <= START_AT;
@@ -235,22 +249,14 @@ impl Sender {
             self.back(end);
         }
         let pair = self.ring.pair(self.next);
-        if header_in_slot {
-            let half = pair.half(self.next);
-            let said = back.next_line[NEAR];
-            let write_header = || {
-                // SAFETY: the slot is ours (rule 4); the header fits, and what is behind it where it is told.
-                half.write(|to| unsafe {
-                    sys::copy_short(header, to);
-                    if has_place && (flag != 0 || SHORT_RUN.contains(&need)) {
-                        to.add(START_AT).cast::<[u64; 2]>().write_unaligned([start, said]);
-                    }
-                });
-            };
+        if header.len() <= SLOT_BYTES {
+            let is_told = has_place && (flag != 0 || SHORT_RUN.contains(&need));
+            let told = is_told.then_some([start, back.next_line[NEAR]]);
             let is_longer = need > UNSTREAMED_LINES_MAX;
             if is_longer && payload_bytes >= self.in_pieces_bytes_min() && payload[1].is_empty() {
-                write_header();
-                self.write_in_pieces(header.len(), (area, start, flag), lines, payload[0]);
+                self.write_header(header, told);
+                let way = self.manner(area);
+                self.write_in_pieces(header.len(), (area, start, flag), lines, payload[0], way);
             } else {
                 // Before the header, as in a pair.
                 if is_longer {
@@ -258,7 +264,7 @@ impl Sender {
                 } else {
                     cell::write_run(lines, [payload[0], payload[1], &[]], Manner::Plain);
                 }
-                write_header();
+                self.write_header(header, told);
                 self.publish(pair, header.len(), payload_bytes | flag);
             }
         } else {
@@ -267,6 +273,37 @@ impl Sender {
         }
         self.prefetch_next(area, need);
         Ok(())
+    }
+
+    /// Writes a header that fits the next slot, and behind one that leaves room what is told.
+    #[inline]
+    fn write_header(&self, header: &[u8], told: Option<[u64; 2]>) {
+        // SAFETY: the slot is ours (rule 4); the header fits, and what is behind it where it is told.
+        self.ring.bytes(self.next).write(|to| unsafe {
+            sys::copy_short(header, to);
+            if let Some(words) = told {
+                to.add(START_AT).cast::<[u64; 2]>().write_unaligned(words);
+            }
+        });
+    }
+
+    /// A packet of which the data go into a block that the reader gets with it (rule 7).
+    fn push_in_block(&mut self, header: &[u8], payload: [&[u8]; 2], block: usize, back: &Receiver) {
+        let payload_bytes = payload[0].len() + payload[1].len();
+        let need = lines_for(payload_bytes);
+        let lines = back.blocks.run(block, need);
+        let told = Some([block as u64, back.next_line[NEAR]]);
+        let start = self.block_lines;
+        self.block_lines += need;
+        if self.is_watched && payload_bytes > WHOLE_BYTES_MAX && payload[1].is_empty() {
+            self.write_header(header, told);
+            let run = (BLOCKS, start, IN_BLOCK);
+            self.write_in_pieces(header.len(), run, lines, payload[0], (false, false));
+        } else {
+            cell::write_run(lines, [payload[0], payload[1], &[]], Manner::Plain);
+            self.write_header(header, told);
+            self.publish(self.ring.pair(self.next), header.len(), payload_bytes | IN_BLOCK);
+        }
     }
 
     /// Has the system provide the memory of the bulk lines before the `end`-th, in stretches: so that takes
@@ -281,11 +318,8 @@ impl Sender {
             let begin = self.backed_count as usize;
             self.backed_count = (self.backed_count + BACKED_LINES).min(all);
             let lines = &self.ring.areas[BULK][begin..self.backed_count as usize];
-            let Some(Backing { file, bulk_at }) = &self.backing else { continue };
-            // All of a ring is zero that was not used.
-            let is_there = sys::write_zeros(file, bulk_at + begin * LINE_BYTES, size_of_val(lines));
-            if is_there {
-                sys::map_in(&lines[0]);
+            if let Some(backing) = &self.backing {
+                backing.provide(begin, lines);
             }
         }
     }
@@ -308,15 +342,14 @@ impl Sender {
         (area, start, flag): (usize, u64, usize),
         lines: &[Line],
         payload: &[u8],
+        (is_streamed, is_trial): (bool, bool),
     ) {
         let filled = &self.ring.counts.filled.lines[area];
         self.publish(self.ring.pair(self.next), header_bytes, payload.len() | IN_PIECES | flag);
-        let (is_streamed, is_trial) = self.manner(area);
-        let (min, max) = self.processor.piece_lines[area];
-        let through = (lines.len() / 2).clamp(min, max);
+        let through = self.processor.piece_lines(area, lines.len());
         let (count, manner) = match is_streamed {
             true => (STREAMED_PIECE_LINES, Manner::Streaming),
-            false if self.is_of_other_core => (through, Manner::PageWise),
+            false if self.copies_page_wise() => (through, Manner::PageWise),
             false => (through, Manner::Plain),
         };
         let began = is_trial.then(Instant::now);
@@ -329,10 +362,15 @@ impl Sender {
         self.trials.learn(is_streamed, lines.len(), began.map(|began| began.elapsed()));
     }
 
+    /// Whether pieces are copied several pages side by side.
+    pub(crate) fn copies_page_wise(&self) -> bool {
+        self.is_of_other_core && self.processor.copies_page_wise
+    }
+
     /// Shortest payload that goes in pieces, in bytes.
     fn in_pieces_bytes_min(&self) -> usize {
         match self.is_watched {
-            true if self.trials.streams() => STREAMED_IN_PIECES_BYTES_MIN,
+            true if self.trials.streams() => WHOLE_BYTES_MAX + 1,
             true => self.processor.in_pieces_bytes_min,
             false => usize::MAX,
         }
@@ -441,6 +479,6 @@ mod tests {
         assert_eq!(amd.in_pieces_bytes_min, kib("AMD_PIECES_FROM"));
         assert_eq!(amd.piece_lines, [(lines("AMD_PIECE_MIN"), lines("AMD_PIECE_MAX")); 2]);
         assert_eq!(STREAMED_PIECE_LINES, lines("PAST_PIECE"));
-        assert_eq!(STREAMED_IN_PIECES_BYTES_MIN, kib("PAST_PIECES_ABOVE") + 1);
+        assert_eq!(WHOLE_BYTES_MAX, kib("PAST_PIECES_ABOVE"));
     }
 }

@@ -1,5 +1,5 @@
 use super::areas::Areas;
-use super::word::{IN_PIECES, SKIPPED, word_of};
+use super::word::{IN_PIECES, PLACED, SKIPPED, word_of};
 use super::*;
 use crate::shm::processor::Processor;
 use crate::shm::sys;
@@ -8,16 +8,22 @@ use ayatori_random::Random;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A ring in leaked, zeroed memory, of which a writer has said that it uses all.
+/// A ring in leaked, zeroed memory without blocks, of which a writer has said that it uses all.
 pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
+    ring_with(slots_count, lines_counts, 0)
+}
+
+/// The same with so many blocks.
+pub(super) fn ring_with(slots_count: usize, lines_counts: [usize; AREAS_COUNT], blocks_count: usize) -> Ring {
     let pair = |_| Pair { even: AtomicU64::new(0), bytes: [zeroed(), zeroed()], odd: AtomicU64::new(0) };
     let line = |_| Line(zeroed());
     let ring = Ring {
         pairs: (0..slots_count / 2).map(pair).collect::<Vec<_>>().leak(),
         areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
+        blocks: (0..blocks_count * BLOCK_LINES).map(line).collect::<Vec<_>>().leak(),
         counts: Box::leak(Box::new(Counts {
             released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
-            filled: Filled { lines: [0; AREAS_COUNT].map(AtomicU64::new), areas: AtomicU64::new(0) },
+            filled: Filled { lines: [0; AREAS_COUNT + 1].map(AtomicU64::new), areas: AtomicU64::new(0) },
         })),
     };
     ring.counts.filled.areas.store(Areas::of(&ring, &Processor::ANY).word(), Ordering::Relaxed);
@@ -29,13 +35,22 @@ fn push(sender: &mut Sender, header: &[u8], payload: [&[u8]; 2]) -> Result<(), F
     sender.push(header, payload, &mut Receiver::new(sender.ring))
 }
 
-/// Takes so many lines of a packet in bulk lines back, as if they were still to be written; the call of what
-/// is returned writes them.
+/// Takes so many lines of a packet in a block or in bulk lines back, as if they were still to be written;
+/// the call of what is returned writes them.
 pub(crate) fn hold_back(ring: &Ring, lines_count: u32) -> impl FnOnce() + use<> {
-    let filled = &ring.counts.filled.lines[BULK];
+    let lines = &ring.counts.filled.lines;
+    let filled = if lines[BLOCKS].load(Ordering::Relaxed) > 0 { &lines[BLOCKS] } else { &lines[BULK] };
     let whole = filled.load(Ordering::Relaxed);
     filled.store(whole - u64::from(lines_count), Ordering::Relaxed);
     move || filled.store(whole, Ordering::Release)
+}
+
+/// Has the first slot say where its run starts, or in which block it is.
+pub(super) fn say_place(ring: &Ring, start: u64) {
+    ring.bytes(0).write(|at| {
+        // SAFETY: within the slot.
+        unsafe { at.add(START_AT).cast::<[u64; 2]>().write_unaligned([start, 0]) }
+    });
 }
 
 /// Makes the n-th packet one that no correct writer writes.
@@ -221,10 +236,7 @@ fn a_run_is_placed_only_where_one_can_start() {
         let ring = ring(16, [64, 0]);
         let mut receiver = Receiver::new(ring);
         receiver.next_line[NEAR] = 70;
-        ring.bytes(0).write(|at| {
-            // SAFETY: within the slot.
-            unsafe { at.add(START_AT).cast::<[u64; 2]>().write_unaligned([start, 0]) }
-        });
+        say_place(&ring, start);
         let word = word_of(1, header_bytes, payload_bytes | PLACED);
         ring.word(0).store(word, Ordering::Release);
         receiver.poll()
@@ -245,11 +257,8 @@ fn a_run_is_placed_only_where_one_can_start() {
 fn no_run_of_bulk_lines_is_placed() {
     let ring = ring(16, [64, 256]);
     let mut receiver = Receiver::new(ring);
-    receiver.next_line = [70, 70];
-    ring.bytes(0).write(|at| {
-        // SAFETY: within the slot.
-        unsafe { at.add(START_AT).cast::<[u64; 2]>().write_unaligned([70, 0]) }
-    });
+    receiver.next_line = [70, 70, 0];
+    say_place(&ring, 70);
     ring.word(0).store(word_of(1, 8, 2_000 | PLACED), Ordering::Release);
     assert_eq!(receiver.poll(), Seen::Corrupt);
 }
@@ -519,7 +528,7 @@ fn memory_of_bulk_lines_is_provided_first_for_few_then_for_all() {
     let file = Arc::new(sys::memory_file().unwrap());
     sys::set_length(&file, LINES_COUNT * LINE_BYTES).unwrap();
     let provided_bytes = || rustix::fs::fstat(&file).unwrap().st_blocks as usize * 512;
-    let mut sender = Sender::on(Processor::AMD, ring, true).backed_by(Arc::clone(&file), 0);
+    let mut sender = Sender::on(Processor::AMD, ring, true).backed_by(Backing { file: file.clone(), at: 0 });
     let mut receiver = Receiver::new(ring);
     let payload = vec![7; 60 << 10];
     let expected = [64 << 10, 128 << 10, LINES_COUNT * LINE_BYTES, LINES_COUNT * LINE_BYTES];

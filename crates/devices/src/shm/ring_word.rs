@@ -30,10 +30,12 @@ pub(super) fn word_of(sequence: u32, header_bytes: usize, payload_bytes: usize) 
 
 #[inline(always)]
 pub(super) fn lengths(word: u64) -> (usize, usize) {
-    ((word >> 24) as usize & 0xff, word as usize & (PLACED - 1))
+    ((word >> 24) as usize & 0xff, word as usize & (IN_BLOCK - 1))
 }
 
 /// In a word: the payload comes in pieces.
 pub(super) const IN_PIECES: usize = 1 << 23;
 /// The same: the slot says where the run starts.
 pub(super) const PLACED: usize = 1 << 22;
+/// The same: the data are in a block, and the slot says in which.
+pub(super) const IN_BLOCK: usize = 1 << 21;

@@ -1,0 +1,329 @@
+//! The blocks that two ranks hand to and fro with their packets (`ring.rs`, rule 7).
+
+use super::{BLOCK_LINES, LINE_BYTES, Line, Ring};
+use crate::shm::sys;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Most blocks of a ring.
+pub(crate) const BLOCKS_COUNT_MAX: usize = 8;
+const COUNT_MAX: usize = 2 * BLOCKS_COUNT_MAX;
+
+/// Lines that get their memory at once: what the system maps at a fault.
+const BACKED_LINES: usize = sys::ZEROS_BYTES / LINE_BYTES;
+
+/// The file in which lines lie, and where they begin.
+pub(crate) struct Backing {
+    pub(crate) file: Arc<OwnedFd>,
+    pub(crate) at: usize,
+}
+
+impl Backing {
+    /// Has the system provide and map the memory of lines that nobody has used, at most 64 KiB, `first` lines
+    /// behind the beginning. Where it is refused, it is provided when it is used.
+    pub(super) fn provide(&self, first: usize, lines: &[Line]) {
+        // What was not used is zero.
+        if sys::write_zeros(&self.file, self.at + first * LINE_BYTES, size_of_val(lines)) {
+            sys::map_in(&lines[0]);
+        }
+    }
+}
+
+/// The blocks of both rings of a pair, as one of its ranks knows them: numbers are even for those of the ring
+/// that it writes, odd for those of the one that it reads.
+pub(crate) struct Blocks {
+    rings: [&'static [Line]; 2],
+    backings: Option<[Backing; 2]>,
+    /// Those that are this rank's: a stack, with what it has read last on top.
+    stack: [u8; COUNT_MAX],
+    count: usize,
+    /// The same, a bit each.
+    mine: u32,
+    /// Of each block the lines at its beginning whose memory is there and mapped. Both ranks count alike, as
+    /// each use of a block is a packet from one to the other.
+    backed_counts: [usize; COUNT_MAX],
+}
+
+impl Blocks {
+    /// Those of the ring that this rank writes, which are its own at first, and of the one that it reads.
+    pub(crate) fn of(written: &Ring, read: &Ring, backings: Option<[Backing; 2]>) -> Self {
+        let rings = [written.blocks, read.blocks];
+        assert!(rings.iter().all(|lines| lines.len() <= BLOCKS_COUNT_MAX * BLOCK_LINES));
+        let mut blocks =
+            Self { rings, backings, stack: [0; COUNT_MAX], count: 0, mine: 0, backed_counts: [0; COUNT_MAX] };
+        for index in (0..written.blocks.len() / BLOCK_LINES).rev() {
+            blocks.give(2 * index);
+        }
+        blocks
+    }
+
+    /// Lines of all blocks.
+    pub(super) fn lines_count(&self) -> u64 {
+        self.rings.iter().map(|lines| lines.len() as u64).sum()
+    }
+
+    /// The first lines of a block.
+    pub(super) fn run(&self, number: usize, need: u64) -> &'static [Line] {
+        let (side, index) = (number % 2, number / 2);
+        &self.rings[side][index * BLOCK_LINES..][..need as usize]
+    }
+
+    /// Whether there is such a block and it is the other rank's.
+    pub(super) fn is_theirs(&self, number: u64) -> bool {
+        let count = (self.rings[number as usize % 2].len() / BLOCK_LINES) as u64;
+        number / 2 < count && self.mine >> number & 1 == 0
+    }
+
+    /// The block has become this rank's.
+    pub(super) fn give(&mut self, number: usize) {
+        self.mine |= 1 << number;
+        self.stack[self.count] = number as u8;
+        self.count += 1;
+    }
+
+    /// A block for a packet of so many lines, which makes it the other rank's: what this one has read last.
+    pub(super) fn take(&mut self, need: u64) -> Option<usize> {
+        self.count = self.count.checked_sub(1)?;
+        let number = usize::from(self.stack[self.count]);
+        self.mine &= !(1 << number);
+        if need as usize > self.backed_counts[number] {
+            self.back(number, need);
+        }
+        Some(number)
+    }
+
+    /// Has the system provide and map the memory of a block's first lines, in stretches.
+    #[cold]
+    fn back(&mut self, number: usize, need: u64) {
+        let first = self.backed_counts[number];
+        let lines = self.rings[number % 2];
+        let block_at = number / 2 * BLOCK_LINES;
+        let end = self.backed_to(number, need);
+        let Some(backings) = &self.backings else { return };
+        for at in (block_at + first..block_at + end).step_by(BACKED_LINES) {
+            backings[number % 2].provide(at, &lines[at..at + BACKED_LINES]);
+        }
+    }
+
+    /// The other rank has used so many lines of it: has the system map their memory.
+    #[inline]
+    pub(super) fn map(&mut self, number: usize, need: u64) {
+        if need as usize > self.backed_counts[number] {
+            let first = self.backed_counts[number];
+            let end = self.backed_to(number, need);
+            sys::map_for_reading(&self.run(number, end as u64)[first..]);
+        }
+    }
+
+    fn backed_to(&mut self, number: usize, need: u64) -> usize {
+        let end = (need as usize).next_multiple_of(BACKED_LINES).min(BLOCK_LINES);
+        self.backed_counts[number] = end;
+        end
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::sender::WHOLE_BYTES_MAX;
+    use super::super::tests::{ring_with, say_place};
+    use super::super::word::{IN_BLOCK, PLACED, word_of};
+    use super::super::{BULK, Receiver, START_AT, Seen, Sender};
+    use super::*;
+    use crate::shm::processor::Processor;
+    use ayatori_random::Random;
+    use std::collections::VecDeque;
+    use std::sync::atomic::Ordering;
+
+    /// One end of a pair of rings.
+    struct End {
+        sender: Sender,
+        receiver: Receiver,
+    }
+
+    impl End {
+        fn new(written: Ring, read: Ring, backings: Option<[Backing; 2]>) -> Self {
+            let mut sender = Sender::on(Processor::AMD, written, true);
+            sender.is_of_other_core = true;
+            let receiver = Receiver::new(read).exchanging(Blocks::of(&written, &read, backings));
+            Self { sender, receiver }
+        }
+
+        fn send(&mut self, payload: &[u8]) -> bool {
+            self.sender.push(&[payload.len() as u8; 32], [payload, &[]], &mut self.receiver).is_ok()
+        }
+
+        fn receive(&mut self) -> Vec<u8> {
+            assert_eq!(self.receiver.poll(), Seen::Packet);
+            let payload = self.receiver.front().1.to_vec();
+            self.receiver.release();
+            payload
+        }
+
+        fn blocks(&self) -> &Blocks {
+            &self.receiver.blocks
+        }
+    }
+
+    fn rings(count: usize) -> [Ring; 2] {
+        [(); 2].map(|()| ring_with(16, [1024, 8192], count))
+    }
+
+    fn pair(count: usize) -> [End; 2] {
+        let [there, back] = rings(count);
+        [End::new(there, back, None), End::new(back, there, None)]
+    }
+
+    #[test]
+    fn a_reply_goes_into_the_block_that_was_read() {
+        let [mut one, mut other] = pair(2);
+        for round in 0..5_u8 {
+            let payload = vec![round; 10_000];
+            assert!(one.send(&payload));
+            assert_eq!((one.blocks().count, other.blocks().count), (1, 2));
+            assert_eq!(other.receive(), payload);
+            assert_eq!((other.blocks().count, other.blocks().stack[2]), (3, 1), "what it read last");
+            assert!(other.send(&payload));
+            assert_eq!(one.receive(), payload);
+            assert_eq!((one.blocks().count, one.blocks().stack[1]), (2, 0));
+        }
+        assert_eq!([&one, &other].map(|end| end.sender.lines[BULK].next), [0, 0], "no lines");
+    }
+
+    #[test]
+    fn who_has_no_block_left_uses_lines() {
+        let [mut one, mut other] = pair(2);
+        for packet in 0..4_u8 {
+            assert!(one.send(&[packet; 4096]));
+            let lines_count = 64 * u64::from(packet.saturating_sub(1));
+            assert_eq!(one.sender.lines[BULK].next, lines_count, "packet {packet}");
+        }
+        for packet in 0..4_u8 {
+            assert_eq!(other.receive(), [packet; 4096]);
+        }
+        assert_eq!((one.blocks().count, other.blocks().count), (0, 4));
+    }
+
+    #[test]
+    fn short_packets_and_long_headers_take_no_block() {
+        let [mut one, mut other] = pair(1);
+        for (header_bytes, payload_bytes) in [(32, 512), (8, 100), (START_AT + 1, 4096)] {
+            let header = vec![1; header_bytes];
+            let payload = vec![2; payload_bytes];
+            one.sender.push(&header, [&payload, &[]], &mut one.receiver).unwrap();
+            assert_eq!(other.receive(), payload);
+            assert_eq!(one.blocks().count, 1, "{header_bytes} {payload_bytes}");
+        }
+        // Who shares a core with the reader has nothing to gain.
+        one.sender.is_of_other_core = false;
+        assert!(one.send(&[3; 4096]));
+        assert_eq!(one.blocks().count, 1);
+    }
+
+    #[test]
+    fn packets_both_ways_are_whole_in_blocks_and_lines() {
+        for seed in 0..60 {
+            let mut random = Random::new(seed);
+            let count = random.index(4);
+            let mut ends = pair(count);
+            let mut models = [(); 2].map(|()| VecDeque::new());
+            for step in 0..400 {
+                let from = random.index(2);
+                if random.index(2) == 0 {
+                    let max = [2_000, 2 * WHOLE_BYTES_MAX, 128 << 10][random.index(3)];
+                    let payload_bytes = random.index(max + 1);
+                    let payload = random.bytes(payload_bytes);
+                    if ends[from].send(&payload) {
+                        models[from].push_back(payload);
+                    } else {
+                        assert!(!models[from].is_empty(), "seed {seed} step {step}: full and empty");
+                    }
+                } else if let Some(payload) = models[from].pop_front() {
+                    assert!(ends[1 - from].receive() == payload, "seed {seed} step {step}");
+                } else {
+                    assert_eq!(ends[1 - from].receiver.poll(), Seen::Nothing);
+                }
+            }
+            for from in 0..2 {
+                while let Some(payload) = models[from].pop_front() {
+                    assert!(ends[1 - from].receive() == payload, "seed {seed}");
+                }
+            }
+            let each = ends.each_ref().map(|end| end.blocks().mine.count_ones() as usize);
+            assert_eq!(each.iter().sum::<usize>(), 2 * count, "seed {seed}: none is lost");
+            assert_eq!(each, ends.each_ref().map(|end| end.blocks().count));
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_not_the_writers_is_an_error() {
+        // One block each. The writer's numbers: 0 its own, 1 the reader's.
+        let cases = [(0, 0, true), (1, 0, false), (2, 0, false), (3, 0, false), (u64::MAX, 0, false)];
+        for (number, flag, is_right) in cases.into_iter().chain([(0, PLACED, false)]) {
+            let [there, back] = rings(1);
+            let mut other = End::new(back, there, None);
+            say_place(&there, number);
+            there.word(0).store(word_of(1, 8, 4096 | IN_BLOCK | flag), Ordering::Release);
+            let expected = if is_right { Seen::Packet } else { Seen::Corrupt };
+            assert_eq!(other.receiver.poll(), expected, "{number} {flag}");
+        }
+        // A header that leaves no room for the number.
+        let [there, back] = rings(1);
+        there.word(0).store(word_of(1, START_AT + 1, 4096 | IN_BLOCK), Ordering::Release);
+        assert_eq!(End::new(back, there, None).receiver.poll(), Seen::Corrupt);
+    }
+
+    #[test]
+    fn memory_of_a_block_is_provided_once_and_where_it_is_used() {
+        let [there, back] = rings(2);
+        let file = Arc::new(sys::memory_file().unwrap());
+        sys::set_length(&file, 4 * BLOCK_LINES * LINE_BYTES).unwrap();
+        let backings = |ats: [usize; 2]| {
+            Some(ats.map(|at| Backing { file: file.clone(), at: at * BLOCK_LINES * LINE_BYTES }))
+        };
+        let mut ends = [End::new(there, back, backings([0, 2])), End::new(back, there, backings([2, 0]))];
+        let provided_bytes = || rustix::fs::fstat(&file).unwrap().st_blocks as usize * 512;
+        let expected = [(0, 60, 64), (1, 60, 64), (0, 100, 128), (1, 128, 128), (1, 60, 192)];
+        for (from, kib, expected_kib) in expected {
+            assert!(ends[from].send(&vec![7; kib << 10]));
+            assert_eq!(provided_bytes(), expected_kib << 10, "{kib} KiB from {from}");
+            ends[1 - from].receive();
+        }
+    }
+
+    #[test]
+    fn two_threads_hand_blocks_to_and_fro() {
+        fn take_turns(mut end: End, me: u64) {
+            let mut random = Random::new(9);
+            let mut pieces = Vec::new();
+            for turn in 0..10_000 {
+                let payload_bytes = 600 + random.index(40_000);
+                if turn % 2 == me {
+                    while !end.send(&vec![turn as u8; payload_bytes]) {
+                        std::thread::yield_now();
+                    }
+                    continue;
+                }
+                let seen = loop {
+                    match end.receiver.poll() {
+                        Seen::Nothing => std::thread::yield_now(),
+                        seen => break seen,
+                    }
+                };
+                pieces.clear();
+                if seen == Seen::Packet {
+                    pieces.extend_from_slice(end.receiver.front().1);
+                }
+                while pieces.len() < payload_bytes {
+                    pieces.extend_from_slice(end.receiver.written(pieces.len()));
+                }
+                assert!(pieces.len() == payload_bytes && pieces.iter().all(|&byte| byte == turn as u8));
+                end.receiver.release();
+            }
+            assert_eq!(end.sender.lines[BULK].next, 0, "each had a block");
+        }
+        let [one, other] = pair(1);
+        let thread = std::thread::spawn(move || take_turns(other, 1));
+        take_turns(one, 0);
+        thread.join().unwrap();
+    }
+}
