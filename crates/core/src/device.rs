@@ -479,6 +479,13 @@ pub trait Device {
         false
     }
 
+    /// Whether data that one of both has just written come quickly to the other's caches. `None`: longer packets
+    /// to it will show. A hint, which may be out of date.
+    fn is_near(&self, peer: ProcessId) -> Option<bool> {
+        let _ = peer;
+        Some(false)
+    }
+
     /// The processor has worked on data of a collective operation in its own memory. For devices whose clock
     /// does not go on by itself meanwhile: those that simulate.
     #[inline]

@@ -238,6 +238,10 @@ impl Device for Composite {
         self.shm.is_waiting(peer)
     }
 
+    fn is_near(&self, peer: ProcessId) -> Option<bool> {
+        self.shm.is_near(peer)
+    }
+
     fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
         if Self::is_local(rail) { self.shm.register(rail, buffer) } else { self.tcp.register(rail, buffer) }
     }

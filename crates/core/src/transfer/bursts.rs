@@ -32,6 +32,7 @@ pub(super) struct Bursts {
 struct Burst {
     id: BurstId,
     way: Way,
+    is_fixed: bool,
     since: Instant,
     /// Length of its first message.
     length_bytes: u64,
@@ -62,8 +63,14 @@ impl Bursts {
     }
 
     /// A message is matched: its way, [`Way::Get`] or [`Way::Stream`], and its burst. `None`: the burst under
-    /// way has as many as it may, and the message goes the same way, unmeasured.
-    pub(super) fn join(&mut self, length_bytes: u64, now: Instant) -> (Learnt, Option<BurstId>) {
+    /// way has as many as it may, and the message goes the same way, unmeasured. `fixed`: a burst that begins
+    /// goes this way and says nothing of it.
+    pub(super) fn join(
+        &mut self,
+        length_bytes: u64,
+        fixed: Option<Way>,
+        now: Instant,
+    ) -> (Learnt, Option<BurstId>) {
         if let Some(burst) = &mut self.current {
             let learnt = Learnt::Held(burst.way);
             if burst.messages_count == MESSAGES_MAX {
@@ -73,12 +80,16 @@ impl Bursts {
             burst.under_way_count += 1;
             return (learnt, Some(burst.id));
         }
-        let learnt = self.learner.pick(length_bytes);
+        let learnt = match fixed {
+            Some(way) => Learnt::Held(way),
+            None => self.learner.pick(length_bytes),
+        };
         self.number = self.number.wrapping_add(1);
         let id = BurstId(self.number);
         self.current = Some(Burst {
             id,
             way: learnt.way(),
+            is_fixed: fixed.is_some(),
             since: now,
             length_bytes,
             ended_bytes: 0,
@@ -96,9 +107,12 @@ impl Bursts {
         if burst.under_way_count > 0 {
             return;
         }
-        let Burst { way, since, length_bytes, ended_bytes, messages_count, .. } = *burst;
+        let Burst { way, is_fixed, since, length_bytes, ended_bytes, messages_count, .. } = *burst;
         self.current = None;
         self.had_several = messages_count > 1;
+        if is_fixed {
+            return;
+        }
         if let Some(now) = time() {
             let took_ps = u128::from(now.since(since).as_ps()) * u128::from(length_bytes);
             let one_ps = took_ps / u128::from(ended_bytes.max(1));
@@ -123,7 +137,7 @@ mod tests {
     /// A burst of so many messages that takes so long in all; its way.
     fn run(bursts: &mut Bursts, count: u32, took: impl Fn(Way) -> Duration) -> Way {
         let begin = Instant(1);
-        let joined: Vec<_> = (0..count).map(|_| bursts.join(BYTES, begin)).collect();
+        let joined: Vec<_> = (0..count).map(|_| bursts.join(BYTES, None, begin)).collect();
         let way = joined[0].0.way();
         assert!(joined.iter().all(|(learnt, _)| learnt.way() == way));
         let ids: Vec<_> = joined.iter().filter_map(|(_, id)| *id).collect();
@@ -148,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_of_a_fixed_way_teaches_nothing() {
+        let mut bursts = Bursts::default();
+        for _ in 0..100 {
+            let ids = [0; 2].map(|_| {
+                let (learnt, id) = bursts.join(BYTES, Some(Way::Stream), Instant(1));
+                assert_eq!(learnt, Learnt::Held(Way::Stream));
+                id.unwrap()
+            });
+            ids.into_iter().for_each(|id| bursts.end_one(id, BYTES, || panic!("a time is of no use")));
+            assert!(bursts.are_several());
+        }
+        assert_eq!(bursts.join(BYTES, None, Instant(1)).0.way(), Way::Get, "as at the beginning");
+    }
+
+    #[test]
     fn bursts_of_different_length_compare_by_message() {
         // Gets take less time a message, and come in longer bursts.
         let mut bursts = Bursts::default();
@@ -165,13 +194,13 @@ mod tests {
     #[test]
     fn a_burst_ends_though_there_is_always_another_message() {
         let mut bursts = Bursts::default();
-        let joined: Vec<_> = (0..MESSAGES_MAX + 2).map(|_| bursts.join(BYTES, Instant(1)).1).collect();
+        let joined: Vec<_> = (0..MESSAGES_MAX + 2).map(|_| bursts.join(BYTES, None, Instant(1)).1).collect();
         assert!(joined[..MESSAGES_MAX as usize].iter().all(|id| *id == joined[0]));
         assert_eq!(joined[MESSAGES_MAX as usize..], [None; 2]);
         for id in joined.iter().flatten() {
             bursts.end_one(*id, BYTES, || Some(Instant(2)));
         }
-        let next = bursts.join(BYTES, Instant(3)).1;
+        let next = bursts.join(BYTES, None, Instant(3)).1;
         assert!(next.is_some() && next != joined[0]);
     }
 
@@ -180,7 +209,7 @@ mod tests {
         let mut bursts = Bursts::default();
         assert!(!bursts.are_several());
         for (count, had_several) in [(2, true), (1, false), (3, true)] {
-            let ids: Vec<_> = (0..count).map(|_| bursts.join(BYTES, Instant(1)).1.unwrap()).collect();
+            let ids: Vec<_> = (0..count).map(|_| bursts.join(BYTES, None, Instant(1)).1.unwrap()).collect();
             assert!(bursts.are_several(), "they are under way");
             ids.into_iter().for_each(|id| bursts.end_one(id, BYTES, || Some(Instant(2))));
             assert_eq!(bursts.are_several(), had_several);
@@ -190,7 +219,7 @@ mod tests {
     #[test]
     fn messages_of_which_nothing_is_taken_are_a_burst() {
         let mut bursts = Bursts::default();
-        let ids = [0; 2].map(|bytes| bursts.join(bytes, Instant(1)).1.unwrap());
+        let ids = [0; 2].map(|bytes| bursts.join(bytes, None, Instant(1)).1.unwrap());
         ids.into_iter().for_each(|id| bursts.end_one(id, 0, || Some(Instant(2))));
         assert_eq!(bursts.measured_count(Way::Get), 1);
     }
@@ -198,9 +227,9 @@ mod tests {
     #[test]
     fn a_late_end_of_an_older_burst_counts_for_nothing() {
         let mut bursts = Bursts::default();
-        let old = bursts.join(BYTES, Instant(1)).1.unwrap();
+        let old = bursts.join(BYTES, None, Instant(1)).1.unwrap();
         bursts.end_one(old, BYTES, || Some(Instant(2)));
-        let new = bursts.join(BYTES, Instant(2)).1.unwrap();
+        let new = bursts.join(BYTES, None, Instant(2)).1.unwrap();
         bursts.end_one(old, BYTES, || panic!("not the last of the burst under way"));
         let mut is_timed = false;
         bursts.end_one(new, BYTES, || {

@@ -13,10 +13,11 @@ use crate::link::{LinkIndex, Links, UnitsReceived};
 use crate::request::Completion;
 use crate::wire::{Header, Keys};
 
-/// While messages are sent, too, both sides copy in and out: packets that were not offered are asked for only
-/// of messages up to this length. (Two cores, windows both ways, GB/s, by the kernel and by
-/// packets: 32 KiB 13 and 18, 64 KiB 18 and 28; where they share no cache, 9.5 and 13, 16.9 and 16.2,
-/// 256 KiB 20 and 17, 1 MiB 10 and 6.)
+/// While messages are sent, too, both sides copy in and out, and what one rank chooses takes the other's time:
+/// both may measure rightly and stay with what is slower. So messages go in packets then if the peer is near,
+/// and else those up to this length the way that was quicker, longer ones by get. (Two cores, windows both ways,
+/// GB/s, by the kernel and by packets: 32 KiB 13 and 29, 64 KiB 18 and 30, 256 KiB 21 and 28, 1 MiB 12 and 16;
+/// where they share no cache 9.5 and 13, 16.9 and 16.6, 22 and 17, 12 and 10.)
 const BOTH_WAYS_BYTES_MAX: u64 = 64 << 10;
 
 /// An announced message that is matched with a receive.
@@ -87,12 +88,20 @@ impl Transfers {
         let is_offered = fetch.offers_packets;
         // Pieces cost their packing on either way: what is measured would say little of other messages.
         let is_measured = got.is_none() && !offered.is_empty() && sink == Shape::Contiguous;
-        let may_be_of_burst = is_measured && !is_offered && self.has_time_for_packets(index, total);
-        let is_of_burst = may_be_of_burst && choose::streams_awaited(rails) && device.is_waiting(link.peer());
+        let may_ask = is_measured && !is_offered && choose::streams_awaited(rails);
+        let is_of_burst = may_ask && self.are_several(index) && device.is_waiting(link.peer());
+        let near = if is_of_burst && self.sends_count > 0 { device.is_near(link.peer()) } else { None };
+        // Of both ways, what is not learnt.
+        let fixed = match near {
+            _ if self.sends_count == 0 => None,
+            Some(false) => (total > BOTH_WAYS_BYTES_MAX).then_some(Way::Get),
+            Some(true) => Some(Way::Stream),
+            None => (total > BOTH_WAYS_BYTES_MAX).then_some(Way::Stream),
+        };
         let now = if is_measured && (is_offered || is_of_burst) { device.time() } else { None };
         let (learnt, burst) = match now {
             Some(now) if is_of_burst => {
-                let (learnt, burst) = self.bursts(index).join(total, now);
+                let (learnt, burst) = self.bursts(index).join(total, fixed, now);
                 (Some(learnt), burst)
             }
             Some(_) => (Some(self.learner(index).pick(total)), None),
@@ -124,10 +133,9 @@ impl Transfers {
         links.offer_or_queue(device, index, header, Data::EMPTY);
     }
 
-    /// Whether packets may be asked for that were not offered: of one of several messages, with time to copy.
-    fn has_time_for_packets(&mut self, link: LinkIndex, total_bytes: u64) -> bool {
-        let has_time = self.sends_count == 0 || total_bytes <= BOTH_WAYS_BYTES_MAX;
-        has_time && (!self.active.is_empty() || self.bursts(link).are_several())
+    /// Whether a message is presumably one of several that its sender waits for.
+    fn are_several(&mut self, link: LinkIndex) -> bool {
+        !self.active.is_empty() || self.bursts(link).are_several()
     }
 
     /// Issues gets. `false`: the device is full.

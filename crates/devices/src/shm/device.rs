@@ -569,6 +569,11 @@ impl Device for Shm {
         })
     }
 
+    fn is_near(&self, peer: ProcessId) -> Option<bool> {
+        let local = self.local_rank_of(peer);
+        local.map_or(Some(false), |local| self.peers[local as usize].sender.is_near())
+    }
+
     fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {
         let at = buffer.as_ptr()?;
         Some(RemoteKey { words: [at as usize as u64, buffer.len() as u64] })

@@ -22,6 +22,8 @@ const INTERVAL_MAX: u32 = 1024;
 pub(super) struct Trials {
     may_stream: bool,
     streams: bool,
+    /// A trial has ended.
+    has_tried: bool,
     /// Packets until the next trial, and of this trial.
     waiting: u32,
     trying: u32,
@@ -35,6 +37,7 @@ impl Trials {
         Self {
             may_stream,
             streams: false,
+            has_tried: false,
             waiting: 0,
             trying: TRIAL_PACKETS,
             interval: INTERVAL_MIN,
@@ -46,6 +49,11 @@ impl Trials {
     #[inline]
     pub(super) fn streams(&self) -> bool {
         self.streams
+    }
+
+    /// Whether lines which the reader has read are written over quickly. `None`: a trial will show.
+    pub(super) fn are_near(&self) -> Option<bool> {
+        if self.may_stream && !self.has_tried { None } else { Some(self.has_tried && !self.streams) }
     }
 
     /// Whether the next packet is one of a trial.
@@ -91,6 +99,7 @@ impl Trials {
         if self.trying > 0 && !is_clear {
             return;
         }
+        self.has_tried = true;
         // Twice to two and a half times as long: what is held stays.
         let is_quicker = through / 2 > past + if self.streams { 0 } else { past / 4 };
         if is_quicker == self.streams {
@@ -124,10 +133,10 @@ mod tests {
     #[test]
     fn the_better_way_is_held_and_a_change_is_noticed() {
         let mut trials = Trials::new(true);
-        assert!(trials.is_due());
+        assert!(trials.is_due() && trials.are_near().is_none(), "nothing is known");
         assert_eq!(send(&mut trials, TRIAL_PACKETS, [40, 5]), (4, 8), "both are tried first");
         assert!(!trials.is_due() && !Trials::new(false).is_due());
-        assert!(trials.streams());
+        assert!(trials.streams() && trials.are_near() == Some(false));
         let (streamed_count, timed_count) = send(&mut trials, 10_000, [40, 5]);
         assert!(streamed_count > 9_900 && timed_count < 200, "{streamed_count} {timed_count}");
         let slow_count = 10_000 - streamed_count;
@@ -140,7 +149,7 @@ mod tests {
         assert!(trials.streams());
         // The peer has moved to a nearer core.
         let (streamed_count, _) = send(&mut trials, 2 * INTERVAL_MAX, [8, 5]);
-        assert!(!trials.streams() && streamed_count < INTERVAL_MAX + 20, "{streamed_count}");
+        assert!(trials.are_near() == Some(true) && streamed_count < INTERVAL_MAX + 20, "{streamed_count}");
         send(&mut trials, 2 * INTERVAL_MAX, [22, 10]);
         assert!(!trials.streams(), "what is held stays");
     }
@@ -159,6 +168,8 @@ mod tests {
 
     #[test]
     fn nothing_is_timed_where_nothing_is_to_choose() {
-        assert_eq!(send(&mut Trials::new(false), 1000, [40, 5]), (0, 0));
+        let mut trials = Trials::new(false);
+        assert_eq!(send(&mut trials, 1000, [40, 5]), (0, 0));
+        assert_eq!(trials.are_near(), Some(false), "nor known");
     }
 }

@@ -362,6 +362,11 @@ impl Sender {
         self.trials.learn(is_streamed, lines.len(), began.map(|began| began.elapsed()));
     }
 
+    /// Whether the reader's core is a near one. `None`: trials will show.
+    pub(crate) fn is_near(&self) -> Option<bool> {
+        if self.is_of_other_core { self.trials.are_near() } else { Some(false) }
+    }
+
     /// Whether pieces are copied several pages side by side.
     pub(crate) fn copies_page_wise(&self) -> bool {
         self.is_of_other_core && self.processor.copies_page_wise

@@ -195,6 +195,10 @@ impl Device for Net {
         on_device_ref!(self, |device| device.is_waiting(peer))
     }
 
+    fn is_near(&self, peer: ProcessId) -> Option<bool> {
+        on_device_ref!(self, |device| device.is_near(peer))
+    }
+
     fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
         on_device!(self, |device| device.register(rail, buffer))
     }

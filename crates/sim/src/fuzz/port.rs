@@ -50,6 +50,12 @@ impl Device for Port {
         ((self.wire.borrow().now_ps() >> 20) + u64::from(peer.0)).is_multiple_of(2)
     }
 
+    /// Not known yet, then now so, now not.
+    fn is_near(&self, peer: ProcessId) -> Option<bool> {
+        let turn = (self.wire.borrow().now_ps() >> 21) + u64::from(peer.0);
+        (turn > u64::from(peer.0)).then_some(turn.is_multiple_of(2))
+    }
+
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
         let length = header.len() + payload_len(&payload);
         let rail_can = &self.rails[usize::from(rail.0)];

@@ -169,12 +169,19 @@ fn a_window_whose_gets_are_refused_is_measured_to_its_end() {
 }
 
 #[test]
-fn a_receiver_that_sends_asks_for_packets_of_short_windows_only() {
+fn a_receiver_that_sends_asks_for_short_windows_or_near_ones() {
     let most = 64 << 10;
-    for (bytes, is_sending, is_asking) in
-        [(most, true, true), (most + 1, true, false), (most + 1, false, true)]
-    {
+    let (near, far) = (Some(true), Some(false));
+    let cases = [
+        (most, true, far, true),
+        (most + 1, true, far, false),
+        (most + 1, false, far, true),
+        (most + 1, true, near, true),
+        (most + 1, true, None, true),
+    ];
+    for (bytes, is_sending, are_near, is_asking) in cases {
         let mut net = two();
+        net.shared.borrow_mut().are_near = are_near;
         set_crossover(&mut net, 1 << 30);
         if is_sending {
             // A message of its own is under way all the time.
@@ -184,7 +191,7 @@ fn a_receiver_that_sends_asks_for_packets_of_short_windows_only() {
         }
         exchange_windows(&mut net, 100, bytes, true);
         let got = exchange_windows(&mut net, 10, bytes, true);
-        assert_eq!(got < 80, is_asking, "{bytes} B: {got} of 80 by get");
+        assert_eq!(got < 80, is_asking, "{bytes} B, {is_sending} {are_near:?}: {got} of 80 by get");
     }
 }
 

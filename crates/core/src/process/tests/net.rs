@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) owes: Option<Duration>,
     /// What [`Device::is_waiting`] says.
     pub(crate) are_waiting: bool,
+    /// What [`Device::is_near`] says.
+    pub(crate) are_near: Option<bool>,
     /// 1 in so many packets is reported by its front first; 0: none.
     pub(crate) front_one_in: u64,
     /// If given: so many gets and puts are taken and wait for `finish_transfers`, the others are refused.
@@ -188,6 +190,10 @@ impl Device for Port {
         self.shared.borrow().are_waiting
     }
 
+    fn is_near(&self, _: ProcessId) -> Option<bool> {
+        self.shared.borrow().are_near
+    }
+
     fn time(&self) -> Option<Instant> {
         self.shared.borrow().clock.as_ref().map(|clock| clock.now)
     }
@@ -322,6 +328,7 @@ impl Net {
             full_one_in: 0,
             owes: None,
             are_waiting: false,
+            are_near: Some(false),
             refuse_one_in: 0,
             front_one_in: 0,
             transfers_taken_max: None,
