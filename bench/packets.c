@@ -2,8 +2,10 @@
  *
  *   packet           one way, by turns
  *   packets_in_row   each of 16 one right after another, which are answered by one of 8 B
+ *   block_packet     one way, by turns, in a block: on AMD's processors
  *
  *   piece            the pieces in which such a packet goes, KiB; whole ones are one piece
+ *   block_piece      the same in a block
  *
  * From the sender's memory into a ring and from there into the receiver's, as the library's shared memory
  * (`ayatori_devices::shm`, ring): up to 32 B lie in a line with a header and the word that the receiver
@@ -12,7 +14,8 @@
  * processors packets of 512 B to 2 KiB go back to the first 8 KiB of the lines once these have been read,
  * shorter ones go round all lines, and longer ones go round 2 MiB, of which lines are fetched only while the
  * sender has nothing to read. Longer ones go in pieces, each copied out while the next one is copied in, or
- * past the caches (`past.h`). Who waits pauses between two looks. */
+ * past the caches (`past.h`). Or packets of more than 512 B are written into the block that their sender has
+ * read the last one from. Who waits pauses between two looks. */
 #include "past.h"
 
 #define HEADER 24
@@ -56,6 +59,8 @@ struct way {
     int by_turns;
     struct past past;
     char *unfetched;
+    /* Where packets go whose sender has read the last one there; none: in lines. */
+    char *block;
 };
 
 static long *word_of(struct ring *ring, long slot)
@@ -125,7 +130,8 @@ static void write_in_pieces(struct way *w, char *to, size_t piece)
 {
     for (size_t done = 0; done < w->bytes; done += piece) {
         size_t more = piece < w->bytes - done ? piece : w->bytes - done;
-        past_copy(&w->past, to + done, w->out + done, more);
+        if (w->block) memcpy(to + done, w->out + done, more);
+        else past_copy(&w->past, to + done, w->out + done, more);
         __atomic_store_n(&w->to->filled.value, w->to->filled.value + (long)more, __ATOMIC_RELEASE);
     }
 }
@@ -138,15 +144,15 @@ static void send_one(struct way *w)
     int is_pair = HEADER + bytes > SLOT && HEADER + bytes <= PAIR, is_long = HEADER + bytes > PAIR;
     char *slot = bytes_of(ring, end->slot), *lines = NULL;
     struct head head = {{(char)end->slot}, 0, 0};
-    if (goes_round_more(bytes)) past_next(&w->past);
-    size_t piece = is_long ? piece_of(&w->past, bytes) : 0;
+    if (goes_round_more(bytes) && !w->block) past_next(&w->past);
+    size_t piece = is_long ? piece_of(&w->past, bytes, w->block != NULL) : 0;
     /* Who has read everything that came back knows that all was read before that was sent. */
     if (w->by_turns) end->known = end->packets;
     if (is_long) {
         head.at = place_of(end, bytes, ring);
         head.is_in_pieces = piece > 0;
-        lines = ring->lines + head.at;
-        if (!goes_round_more(bytes)) memcpy(lines, w->out, bytes);
+        lines = w->block ? w->block : ring->lines + head.at;
+        if (!piece && (w->block || !goes_round_more(bytes))) memcpy(lines, w->out, bytes);
         else if (!piece) past_copy(&w->past, lines, w->out, bytes);
         memcpy(slot, &head, sizeof head);
     } else {
@@ -160,7 +166,7 @@ static void send_one(struct way *w)
     end->packets++;
     fetch_to_write(bytes_of(ring, end->slot + WRITE_AHEAD));
     if (is_pair) fetch_to_write(bytes_of(ring, end->slot + WRITE_AHEAD + 1));
-    if (is_long) fetch_next(w);
+    if (is_long && !w->block) fetch_next(w);
 }
 
 /* What is there of a packet in pieces, until all has come. */
@@ -171,6 +177,7 @@ static void read_in_pieces(struct way *w, const char *lines)
         there = __atomic_load_n(&w->from->filled.value, __ATOMIC_ACQUIRE) - begin;
         if (there > (long)w->bytes) there = (long)w->bytes;
         if ((size_t)there == done) bench_pause();
+        else if (w->block) memcpy(w->in + done, lines + done, (size_t)there - done);
         else copy_out(w->in + done, lines + done, (size_t)there - done);
     }
     w->received.filled = begin + (long)w->bytes;
@@ -193,8 +200,8 @@ static void receive_one(struct way *w)
     if (is_pair) __builtin_prefetch(slot + SLOT);
     memcpy(&head, slot, sizeof head);
     if (HEADER + bytes <= PAIR) memcpy(w->in, slot + HEADER, bytes);
-    else if (head.is_in_pieces) read_in_pieces(w, ring->lines + head.at);
-    else memcpy(w->in, ring->lines + head.at, bytes);
+    else if (head.is_in_pieces) read_in_pieces(w, w->block ? w->block : ring->lines + head.at);
+    else memcpy(w->in, w->block ? w->block : ring->lines + head.at, bytes);
     __asm__ volatile("" ::"r"(w->in), "r"(&head) : "memory");
     end->slot += 1 + is_pair;
     end->packets++;
@@ -252,7 +259,7 @@ int main(int argc, char **argv)
     char *out = bench_buffer(LONGEST), *in = bench_buffer(LONGEST);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct way w = {
-            &rings[bench_rank], &rings[1 - bench_rank], {0}, {0}, out, in, sizes[i], 1, {0}, NULL,
+            &rings[bench_rank], &rings[1 - bench_rank], {0}, {0}, out, in, sizes[i], 1, {0}, NULL, NULL,
         };
         begin(rings, &w);
         if (goes_round_more(w.bytes)) to_and_fro(&w, past_turns(w.bytes));
@@ -262,8 +269,14 @@ int main(int argc, char **argv)
         w.past = past;
         w.by_turns = 0;
         bench_result("packets_in_row", w.bytes, bench_measure(in_row, &w) / WINDOW * 1e6, "us");
-        if (w.bytes > SHORT) tell_piece(&w.past, w.bytes);
-        if (w.bytes == (size_t)8 << 10) tell_piece(&w.past, (size_t)10 << 10);
+        if (w.bytes > SHORT) tell_piece(&w.past, w.bytes, 0);
+        if (w.bytes == (size_t)8 << 10) tell_piece(&w.past, (size_t)10 << 10, 0);
+        if (!is_amd() || (w.bytes > ANSWER && w.bytes <= NO_BLOCK_BYTES)) continue;
+        begin(rings, &w);
+        w.by_turns = 1;
+        w.block = rings[0].lines;
+        bench_result("block_packet", w.bytes, bench_measure(to_and_fro, &w) / 2 * 1e6, "us");
+        if (w.bytes > NO_BLOCK_BYTES) tell_piece(&w.past, w.bytes, 1);
     }
     MPI_Win_free(&window);
     free(out);

@@ -20,8 +20,12 @@
 #define AMD_PIECES_FROM_KIB 4
 #define AMD_PIECE_MIN_KIB 2
 #define AMD_PIECE_MAX_KIB 4
-#define PAST_PIECES_ABOVE_KIB 8
+#define PAST_PIECES_ABOVE_KIB 8 /* in blocks, too */
 #define PAST_PIECE_KIB 16
+/* Longest payload that takes no block, B, and what each rank of two has of these at first. */
+#define NO_BLOCK_BYTES 512
+#define BLOCKS 8
+#define BLOCK_BYTES ((size_t)(128 + 16) << 10)
 /* So much is written before it is tried: what the other rank has not read yet is written quickly. */
 #define BEFORE ((size_t)4 << 20)
 
@@ -54,25 +58,27 @@ static inline void past_begin(struct past *past)
 }
 
 /* The pieces in which a packet of so many bytes goes, bytes; 0: it goes whole. */
-static inline size_t piece_of(const struct past *past, size_t bytes)
+static inline size_t piece_of(const struct past *past, size_t bytes, int in_block)
 {
     const size_t kib = 1024;
-    if (past->goes) return bytes <= PAST_PIECES_ABOVE_KIB * kib ? 0 : PAST_PIECE_KIB * kib;
+    if (in_block && bytes <= PAST_PIECES_ABOVE_KIB * kib) return 0;
+    if (past->goes && !in_block) return bytes <= PAST_PIECES_ABOVE_KIB * kib ? 0 : PAST_PIECE_KIB * kib;
     if (bytes < (is_amd() ? AMD_PIECES_FROM_KIB : PIECES_FROM_KIB) * kib) return 0;
     if (!is_amd() && bytes > BULK_FROM_KIB * kib) return BULK_PIECE_KIB * kib;
     size_t least = (is_amd() ? AMD_PIECE_MIN_KIB : PIECE_MIN_KIB) * kib, half = bytes / 2;
     size_t most = (is_amd() ? AMD_PIECE_MAX_KIB : PIECE_MAX_KIB) * kib;
-    return half < least ? least : half > most ? most : half;
+    half = half < least ? least : half > most ? most : half;
+    return bytes / 8 > half ? bytes / 8 : half;
 }
 
 /* After the trials. */
-static inline void tell_piece(const struct past *past, size_t bytes)
+static inline void tell_piece(const struct past *past, size_t bytes, int in_block)
 {
     struct past held = *past;
     held.goes = past->is;
-    size_t piece = piece_of(&held, bytes);
+    size_t piece = piece_of(&held, bytes, in_block);
     bench_near_probe();
-    bench_result("piece", bytes, (double)(piece && piece < bytes ? piece : bytes) / 1024, "KiB");
+    bench_result(in_block ? "block_piece" : "piece", bytes, (double)(piece && piece < bytes ? piece : bytes) / 1024, "KiB");
 }
 
 /* `to` begins a line, and `bytes` are whole lines. */
@@ -119,11 +125,11 @@ static inline size_t copy_pages(char *to, const char *from, size_t bytes, size_t
     return whole;
 }
 
-/* What another rank has written. */
+/* What another rank has written; not by pages on AMD's processors. */
 static inline void copy_out(char *to, const char *from, size_t bytes)
 {
-    size_t done = copy_pages(to, from, bytes, 8);
-    done += copy_pages(to + done, from + done, bytes - done, 4);
+    size_t done = is_amd() ? 0 : copy_pages(to, from, bytes, 8);
+    if (!is_amd()) done += copy_pages(to + done, from + done, bytes - done, 4);
     memcpy(to + done, from + done, bytes - done);
 }
 

@@ -3,10 +3,12 @@
  * does with long packets between cores: packets of 128 KiB in pieces of 32 KiB, written 4 and read 8 pages
  * side by side, or as memory is copied where all of a packet is there when its reader comes to it; rings of
  * 512 KiB, of which a quarter is given back at a time, and at the end the sender fetches the first lines it
- * writes next. On AMD's processors rings of 2 MiB and pieces of 4 KiB, or of 16 past the caches. No message
+ * writes next. On AMD's processors rings of 2 MiB and pieces of 4 to 16 KiB, or of 16 past the caches. No message
  * is sent meanwhile.
  *
  *   relay         from a buffer of so many bytes into another
+ *   block_relay   the same in blocks, each of which its reader has for what it sends next: on AMD's processors
+ *   block_piece   the pieces in which a packet of a line more than 32 KiB and one of 128 KiB go there, KiB
  *   relay_round   1 MiB at a time from all of so many bytes, one way; then the receiver answers */
 #include "past.h"
 
@@ -20,17 +22,30 @@
 
 struct count { long value, rest[31]; };
 /* Bytes written and given back. */
-struct ring { struct count written, released, answers; char bytes[RING_MAX]; } __attribute__((aligned(4096)));
+struct ring {
+    struct count written, released, answers;
+    int blocks[2 * BLOCKS]; /* of the packets under way */
+    char bytes[RING_MAX];
+} __attribute__((aligned(4096)));
 struct relay {
     struct ring *rings;
     char *out, *in;
     size_t bytes, ring_bytes, round_bytes;
     long done[2], answers;
     struct past past;
+    /* Memory of both ranks' blocks, those that are this rank's, and packets in blocks sent and received. */
+    char *blocks;
+    int mine[2 * BLOCKS], count;
+    long packets[2];
 };
 
 static long look(struct count *count) { return __atomic_load_n(&count->value, __ATOMIC_ACQUIRE); }
 static void say(struct count *count, long value) { __atomic_store_n(&count->value, value, __ATOMIC_RELEASE); }
+
+static size_t packet_at(const struct relay *r, size_t at)
+{
+    return r->bytes - at < PACKET ? r->bytes - at : PACKET;
+}
 
 /* For writing, from there on. */
 static void fetch(const char *from)
@@ -49,7 +64,7 @@ static void send(struct relay *r)
     struct ring *ring = &r->rings[bench_rank];
     long *done = &r->done[bench_rank];
     past_next(&r->past);
-    size_t piece = piece_of(&r->past, r->bytes);
+    size_t piece = piece_of(&r->past, packet_at(r, 0), 0);
     for (size_t at = 0; at < r->bytes; at += piece) {
         while (*done + (long)piece - look(&ring->released) > (long)r->ring_bytes) continue;
         char *to = ring->bytes + (size_t)*done % r->ring_bytes;
@@ -76,6 +91,49 @@ static void receive(struct relay *r)
         at += there;
         if ((*done + (long)there) / quarter > *done / quarter) say(&ring->released, *done + (long)there);
         *done += (long)there;
+    }
+}
+
+static void send_in_blocks(struct relay *r)
+{
+    struct ring *ring = &r->rings[bench_rank];
+    for (size_t at = 0; at < r->bytes; at += PACKET) {
+        size_t bytes = packet_at(r, at), piece = piece_of(&r->past, bytes, 1);
+        int block = r->mine[--r->count];
+        ring->blocks[r->packets[bench_rank]++ % (2 * BLOCKS)] = block;
+        char *to = r->blocks + (size_t)block * BLOCK_BYTES;
+        for (size_t done = 0; done < bytes; done += piece) {
+            memcpy(to + done, r->out + at + done, piece);
+            say(&ring->written, r->done[bench_rank] += (long)piece);
+        }
+    }
+}
+
+static void receive_in_blocks(struct relay *r)
+{
+    struct ring *ring = &r->rings[1 - bench_rank];
+    for (size_t at = 0; at < r->bytes; at += PACKET) {
+        size_t bytes = packet_at(r, at), there;
+        long begin = r->done[1 - bench_rank];
+        while (look(&ring->written) == begin) bench_pause();
+        int block = ring->blocks[r->packets[1 - bench_rank]++ % (2 * BLOCKS)];
+        const char *from = r->blocks + (size_t)block * BLOCK_BYTES;
+        for (size_t done = 0; done < bytes; done = there) {
+            there = (size_t)(look(&ring->written) - begin);
+            if (there > bytes) there = bytes;
+            memcpy(r->in + at + done, from + done, there - done);
+        }
+        r->done[1 - bench_rank] += (long)bytes;
+        r->mine[r->count++] = block;
+    }
+}
+
+static void in_blocks(void *context, int repetitions)
+{
+    for (int i = 0; i < repetitions; i++) {
+        if (bench_rank == 0) send_in_blocks(context);
+        receive_in_blocks(context);
+        if (bench_rank == 1) send_in_blocks(context);
     }
 }
 
@@ -111,25 +169,39 @@ int main(int argc, char **argv)
     static const size_t sizes[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
-    struct relay r = {NULL, bench_buffer(ROUND_MAX), bench_buffer(ROUND_MAX), 0, 0, 0, {0, 0}, 0, {0}};
+    struct relay r = {
+        NULL, bench_buffer(ROUND_MAX), bench_buffer(ROUND_MAX), 0, 0, 0, {0, 0}, 0, {0}, NULL, {0}, 0, {0, 0},
+    };
     r.ring_bytes = is_amd() ? RING_MAX : RING_MAX / 4;
     MPI_Win window;
-    MPI_Aint bytes = bench_rank == 0 ? 2 * sizeof *r.rings : 0;
+    MPI_Aint bytes = bench_rank == 0 ? (MPI_Aint)(2 * sizeof *r.rings + 2 * BLOCKS * BLOCK_BYTES) : 0;
     int unit;
     MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &r.rings, &window);
     MPI_Win_shared_query(window, 0, &bytes, &unit, &r.rings);
-    if (bench_rank == 0) memset(r.rings, 0, 2 * sizeof *r.rings);
+    if (bench_rank == 0) memset(r.rings, 0, (size_t)bytes);
+    r.blocks = (char *)(r.rings + 2);
+    for (int i = 0; i < BLOCKS; i++) r.mine[r.count++] = 2 * i + bench_rank;
     MPI_Barrier(MPI_COMM_WORLD);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         r.bytes = sizes[i];
         past_begin(&r.past);
         to_and_fro(&r, is_amd() ? past_turns(r.bytes) : 0);
         bench_result("relay", r.bytes, bench_measure(to_and_fro, &r) / 2 * 1e6, "us");
-        if (i == 0) tell_piece(&r.past, SHORTEST);
+        if (i == 0) tell_piece(&r.past, SHORTEST, 0);
     }
     r.bytes = AT_A_TIME;
     for (r.round_bytes = ROUND_MAX / 8; r.round_bytes <= ROUND_MAX; r.round_bytes *= 2)
         bench_result("relay_round", r.round_bytes, bench_measure(one_way, &r) * 1e6, "us");
+    r.done[0] = r.done[1] = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (bench_rank == 0) r.rings[0].written.value = r.rings[1].written.value = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (size_t i = 0; is_amd() && sizes[i] <= BLOCKS * PACKET; i++) {
+        r.bytes = sizes[i];
+        bench_result("block_relay", r.bytes, bench_measure(in_blocks, &r) / 2 * 1e6, "us");
+        if (i == 0) tell_piece(&r.past, SHORTEST, 1);
+        if (i == 0) tell_piece(&r.past, PACKET, 1);
+    }
     MPI_Win_free(&window);
     free(r.out);
     free(r.in);

@@ -565,6 +565,11 @@ fn unused_of_software(host: &HostModel, config: &cluster::Config) -> Vec<Unused>
         ("longer_packet", config.profile.is_none(), NO_DEVICE),
         ("longer_packet_in_row", config.profile.is_none(), NO_DEVICE),
         ("pieces", config.profile.is_none(), NO_DEVICE),
+        ("block_packet", config.profile.is_none(), NO_DEVICE),
+        ("block_pieces", software.block_packets.is_empty(), NO_BLOCKS),
+        ("block_relay_rate", software.block_packets.is_empty(), NO_BLOCKS),
+        ("block_relay_ends_ns", software.block_relay_rates.is_empty(), "block_relay_rate is not given"),
+        ("cores_are_near", config.profile.is_none(), NO_DEVICE),
         ("shared_write", config.profile.is_none(), NO_DEVICE),
         ("shared_write_within", software.shared_writes.is_empty(), "shared_write is not given"),
         ("shared_read", config.profile.is_none(), NO_DEVICE),
@@ -592,6 +597,7 @@ const NO_CALLS: &str = "system_call_ns is not given";
 const ONE_NODE: &str = "hosts have one NUMA node";
 const NO_KERNEL_COPY: &str = "kernel_copy_gbytes_per_s is not given";
 const NO_DEVICE: &str = "NICs have no `device`";
+const NO_BLOCKS: &str = "block_packet is not given";
 const POLLS: &str = "processes poll";
 const NO_THREAD: &str = "no thread waits for processes";
 

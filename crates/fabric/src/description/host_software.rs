@@ -139,6 +139,17 @@ pub struct SoftwareCosts {
     pub longer_packets_in_row: Vec<LongerTime>,
     /// Packets that are copied in and out at once, the shortest first.
     pub pieces: Vec<PiecesFrom>,
+    /// Packets between two cores in blocks, memory that the two hand to and fro with them, as `longer_packets`;
+    /// empty: there are no blocks.
+    pub block_packets: Vec<LongerTime>,
+    /// As `pieces`, in blocks.
+    pub block_pieces: Vec<PiecesFrom>,
+    /// As `relay_rates`, in blocks.
+    pub block_relay_rates: Vec<RateWithin>,
+    /// As `relay_ends_ps`, in blocks, ps.
+    pub block_relay_ends_ps: Option<u64>,
+    /// Whether these two cores are near, as the library sees it; `None`: it does not look.
+    pub cores_are_near: Option<bool>,
     /// Data of collective operations in shared memory, by their length: written where another core has read,
     /// more than few bytes.
     pub shared_writes: Vec<LongerTime>,
@@ -214,7 +225,12 @@ pub(super) fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         relay_ends_ps: time("relay_ends_ns")?,
         longer_packets: longer(s, "longer_packet")?,
         longer_packets_in_row: longer(s, "longer_packet_in_row")?,
-        pieces: pieces(s)?,
+        pieces: pieces(s, "pieces")?,
+        block_packets: longer(s, "block_packet")?,
+        block_pieces: pieces(s, "block_pieces")?,
+        block_relay_rates: rates(s, "block_relay_rate")?,
+        block_relay_ends_ps: time("block_relay_ends_ns")?,
+        cores_are_near: s.flag("cores_are_near")?,
         shared_writes: longer(s, "shared_write")?,
         shared_writes_within: times(s, "shared_write_within")?,
         shared_reads: longer(s, "shared_read")?,
@@ -294,13 +310,13 @@ fn times(s: &Section<'_>, key: &'static str) -> Result<Vec<TimesWithin>> {
 }
 
 /// Pieces of packets by their length.
-fn pieces(s: &Section<'_>) -> Result<Vec<PiecesFrom>> {
+fn pieces(s: &Section<'_>, key: &'static str) -> Result<Vec<PiecesFrom>> {
     let mut all: Vec<PiecesFrom> = Vec::new();
-    for section in s.sections("pieces")? {
+    for section in s.sections(key)? {
         let bytes = section.required_count("bytes", 1..=1 << 30, "4096")?;
         let piece_bytes = section.required_count("piece_bytes", 1..=1 << 30, "2048")?;
         if all.last().is_some_and(|before| before.bytes >= bytes) {
-            let problem = "`pieces` is of no longer packets than the one before";
+            let problem = format!("`{key}` is of no longer packets than the one before");
             return Err(section.error("bytes", problem, "list the shortest first"));
         }
         section.finish()?;

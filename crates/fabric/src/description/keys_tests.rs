@@ -446,6 +446,7 @@ fn times_by_length_are_listed_from_the_shortest() {
     for key in [
         "software/longer_packet",
         "software/longer_packet_in_row",
+        "software/block_packet",
         "software/shared_write",
         "software/shared_read",
         "longer_send",
@@ -459,6 +460,7 @@ fn times_by_length_are_listed_from_the_shortest() {
         let times = match key {
             "software/longer_packet" => &host.software.longer_packets,
             "software/longer_packet_in_row" => &host.software.longer_packets_in_row,
+            "software/block_packet" => &host.software.block_packets,
             "software/shared_write" => &host.software.shared_writes,
             "software/shared_read" => &host.software.shared_reads,
             "longer_send" => &sockets.unwrap().longer_sends,
@@ -484,12 +486,21 @@ fn times_by_length_are_listed_from_the_shortest() {
 
 #[test]
 fn pieces_are_listed_from_the_shortest_packets() {
-    let read = |entries: &str| {
-        let text = format!("{NIC}software = {{ pieces = [{entries}] }}\n");
+    let read_key = |key: &str, entries: &str| {
+        let text = format!("{NIC}software = {{ {key} = [{entries}] }}\n");
         let text = shaped("kind = \"star\"\nswitches = 1").replace(NIC.trim_end(), text.trim_end());
         Machine::parse("p.toml", &text)
-            .map(|machine| machine.host_models[0].software.pieces.clone())
+            .map(|machine| {
+                let software = &machine.host_models[0].software;
+                if key == "pieces" { software.pieces.clone() } else { software.block_pieces.clone() }
+            })
             .map_err(|error| error.key.clone())
+    };
+    let read = |entries: &str| {
+        let found = read_key("pieces", entries);
+        let in_blocks = read_key("block_pieces", entries);
+        assert_eq!(found, in_blocks.map_err(|key| key.replace(".block_pieces", ".pieces")));
+        found
     };
     let most = 1 << 30;
     let piece = |bytes: u64, piece_bytes: u64| format!("{{ bytes = {bytes}, piece_bytes = {piece_bytes} }}");

@@ -51,6 +51,7 @@ pub(super) enum Cargo {
         header_bytes: usize,
         virtual_bytes: usize,
         pieces: Option<Pieces>,
+        is_in_block: bool,
         ahead_bytes: usize,
     },
     /// So many bytes of the next packet of the same process and rail, and how many follow them next.
@@ -107,6 +108,7 @@ pub(super) struct Flight {
 pub(super) struct Pieces {
     pub(super) payload_bytes: usize,
     pub(super) piece_bytes: usize,
+    pub(super) is_in_block: bool,
     /// When the last one is written; from the launch on, when that is at the receiver.
     pub(super) last_ps: u64,
 }
@@ -180,6 +182,8 @@ pub(super) struct Fabric {
     outboxes: Vec<Outbox>,
     /// When each host's memory is done with what it has begun, and how long it was busy in all.
     pub(super) memory_free_ps: Vec<u64>,
+    /// Of two processes of a host, the blocks that the first has to send the other packets in.
+    pub(super) blocks_counts: BTreeMap<(u32, u32), u32>,
     pub(super) memory_busy_ps: Vec<u64>,
     pub(super) flights: Slab<Flight>,
     pub(super) registered: Slab<Option<Registration>>,
@@ -267,6 +271,7 @@ impl Fabric {
             states: (0..process_count).map(|_| RankState::default()).collect(),
             outboxes: (0..outbox_count).map(|_| Outbox::default()).collect(),
             memory_free_ps: vec![0; host_count],
+            blocks_counts: BTreeMap::new(),
             memory_busy_ps: vec![0; host_count],
             flights: Slab::default(),
             registered: Slab::default(),

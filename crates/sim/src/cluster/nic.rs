@@ -46,8 +46,8 @@ impl Nic<'_> {
     }
 
     /// Writes the first piece of a packet that goes in pieces, if it is one.
-    fn begin_pieces(&mut self, rail: Rail, payload_bytes: usize) -> Option<Pieces> {
-        let pieces = self.fabric.pieces(rail.0, payload_bytes)?;
+    fn begin_pieces(&mut self, rail: Rail, payload_bytes: usize, is_in_block: bool) -> Option<Pieces> {
+        let pieces = self.fabric.pieces(rail.0, payload_bytes, is_in_block)?;
         let whole_ps = self.fabric.piece_ps(self.me, pieces, payload_bytes);
         let first_ps = self.fabric.piece_ps(self.me, pieces, pieces.piece_bytes);
         self.fabric.spend(self.me, self.fabric.config.send_ps + first_ps);
@@ -123,6 +123,11 @@ impl Device for Nic<'_> {
             && self.fabric.states[peer.0 as usize].is_waiting
     }
 
+    fn is_near(&self, peer: ProcessId) -> Option<bool> {
+        let is_here = self.fabric.host_of(peer.0) == self.fabric.host_of(self.me);
+        Some(is_here && self.fabric.config.software.cores_are_near == Some(true))
+    }
+
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
         if self.fabric.refuses_packet(self.me, to.0, rail.0, header)
             || !self.fabric.connect(self.me, to.0, rail.0)
@@ -133,7 +138,8 @@ impl Device for Nic<'_> {
         self.fabric.note_sent(self.me, to.0, header);
         self.fabric.spend(self.me, self.announcement_ps(rail, header));
         let payload_bytes = payload_len(&payload);
-        let pieces = self.begin_pieces(rail, payload_bytes);
+        let is_in_block = self.fabric.take_block(self.me, to.0, rail.0, payload_bytes);
+        let pieces = self.begin_pieces(rail, payload_bytes, is_in_block);
         let mut bytes = header.to_vec();
         let mut virtual_bytes = 0;
         for piece in payload {
@@ -149,14 +155,14 @@ impl Device for Nic<'_> {
             self.spend_to_send(payload_bytes);
         }
         let header_bytes = header.len();
-        let cargo = Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, ahead_bytes };
+        let cargo = Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, is_in_block, ahead_bytes };
         // One in pieces is on its way while the rest of it is written.
         self.fabric.depart(self.me, self.me, to.0, rail.0, cargo);
         if let Some(Pieces { last_ps, .. }) = pieces {
             let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
             self.fabric.spend(self.me, rest_ps);
         }
-        if self.fabric.takes_back(self.me, to.0, rail.0, pieces) {
+        if !is_in_block && self.fabric.takes_back(self.me, to.0, rail.0, pieces) {
             self.fabric.take_back(self.me, payload_bytes as u64);
         }
         Ok(())
@@ -174,11 +180,13 @@ impl Device for Nic<'_> {
             Arrived::Packet(handle) => {
                 let flight = &self.fabric.flights[handle];
                 let (rail, from) = (Rail(flight.rail), ProcessId(flight.from));
-                let Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, ahead_bytes } = &flight.cargo
+                let Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, is_in_block, ahead_bytes } =
+                    &flight.cargo
                 else {
                     unreachable!("only packets are handed to processes")
                 };
                 let payload_bytes = bytes.len() - header_bytes + virtual_bytes;
+                let has_given_block = *is_in_block;
                 // What was read in parts went to its place, but for what the first read brought.
                 let is_ahead = *ahead_bytes > 0;
                 let copied_bytes =
@@ -205,6 +213,9 @@ impl Device for Nic<'_> {
                 };
                 if is_matched {
                     cost_ps += software.match_ps;
+                }
+                if has_given_block {
+                    self.fabric.give_block(self.me, from.0);
                 }
                 Event::Packet(Incoming { rail, from, slot: handle.into() })
             }

@@ -6,7 +6,7 @@
 //! writer then takes the lines back that it writes next, which the reader had last: while
 //! the other reads, or, where both send, before either does. Or the kernel copies for who reads.
 
-use ayatori_fabric::description::LongerTime;
+use ayatori_fabric::description::{LongerTime, RateWithin};
 
 use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces, RankState};
 use super::software::{GetTimes, KernelCopy};
@@ -29,7 +29,43 @@ const UNDER_WAY_BYTES: u64 = 16 * LINE_BYTES;
 /// ([`Rates::relay`](super::Rates)), bytes.
 pub(super) const NEAR_BYTES_MAX: usize = 32 << 10;
 
+/// Packets up to so many bytes take no block, bytes.
+const NO_BLOCK_BYTES: usize = 512;
+
+/// What each of two processes has of blocks at first, where so many are of a host.
+fn blocks_count(processes_per_host: u32) -> u32 {
+    match processes_per_host {
+        0..=2 => 8,
+        3..=4 => 4,
+        5..=8 => 2,
+        _ => 0,
+    }
+}
+
 impl Fabric {
+    /// Whether a packet goes in a block, which its receiver has then.
+    pub(super) fn take_block(&mut self, from: u32, to: u32, rail: u8, payload_bytes: usize) -> bool {
+        let has_blocks = !self.config.rates.block_packets.is_empty() && payload_bytes > NO_BLOCK_BYTES;
+        let is_oversubscribed = self.cores.occupancy().is_oversubscribed();
+        if !has_blocks || rail != MEMORY_RAIL || is_oversubscribed || !self.is_fetched(from, to) {
+            return false;
+        }
+        let count = self.blocks_count(from, to);
+        let takes = *count > 0;
+        *count -= u32::from(takes);
+        takes
+    }
+
+    /// A packet in a block has been taken by a process, which has the block for one to its sender.
+    pub(super) fn give_block(&mut self, to: u32, from: u32) {
+        *self.blocks_count(to, from) += 1;
+    }
+
+    fn blocks_count(&mut self, from: u32, to: u32) -> &mut u32 {
+        let first = blocks_count(self.config.processes_per_host);
+        self.blocks_counts.entry((from, to)).or_insert(first)
+    }
+
     /// A packet or transfer within a host sets off. When it arrives.
     pub(super) fn within_host(&mut self, handle: u32) -> u64 {
         let Flight { from, to, ref cargo, .. } = self.flights[handle];
@@ -145,7 +181,7 @@ impl Fabric {
 
     fn take_packet_alone_ps(&self, handle: u32, payload_bytes: u64, copy_ps: u64) -> u64 {
         let Flight { from, to, rail, ref cargo, .. } = self.flights[handle];
-        let Cargo::Packet { pieces, header_bytes, .. } = *cargo else { return copy_ps };
+        let Cargo::Packet { pieces, header_bytes, is_in_block, .. } = *cargo else { return copy_ps };
         if !self.is_read_later(from, to, rail, pieces) {
             return copy_ps;
         }
@@ -155,12 +191,12 @@ impl Fabric {
         // Lines beside the first are asked for once that has been seen.
         let wait_ps = if bytes > PAIR_BYTES { self.line_ps(from, to) } else { 0 };
         // Of a packet that was there when the one before had been taken the first line has come meanwhile.
-        let is_in_row = self.flights[handle].arrived_ps <= self.states[to as usize].took_ps;
+        let is_in_row = !is_in_block && self.flights[handle].arrived_ps <= self.states[to as usize].took_ps;
         let in_row_ps = software::longer_ps(&rates.longer_packets_in_row, IN_LINE_BYTES, payload_bytes);
         if let Some(more_ps) = in_row_ps.filter(|_| is_in_row) {
             return wait_ps + copy_ps.max(more_ps);
         }
-        let times = &rates.longer_packets;
+        let times = self.longer_packets(is_in_block);
         if let Some(more_ps) = software::longer_ps(times, IN_LINE_BYTES, payload_bytes) {
             // Its sender has copied it, too.
             return copy_ps.max(more_ps.saturating_sub(hot_ps(payload_bytes)));
@@ -169,7 +205,7 @@ impl Fabric {
     }
 
     /// How such a packet goes in pieces, of which nothing is written yet, if it does.
-    pub(super) fn pieces(&self, rail: u8, payload_bytes: usize) -> Option<Pieces> {
+    pub(super) fn pieces(&self, rail: u8, payload_bytes: usize, is_in_block: bool) -> Option<Pieces> {
         let Software { send_copies, receive_copies, checksum_bytes_per_s, .. } = self.config.software;
         let is_shm = rail == MEMORY_RAIL && self.config.profile.is_some();
         let is_plain = (send_copies, receive_copies, checksum_bytes_per_s) == (1, 1, None);
@@ -177,12 +213,20 @@ impl Fabric {
         if !(is_shm && is_plain && is_watched) {
             return None;
         }
-        let piece_bytes = match self.config.rates.pieces.as_slice() {
+        let rates = &self.config.rates;
+        let known = if is_in_block { &rates.block_pieces } else { &rates.pieces };
+        let piece_bytes = match known.as_slice() {
+            [] if is_in_block => return None,
             [] if payload_bytes < IN_PIECES_BYTES_MIN => return None,
             [] => PIECE_BYTES[usize::from(payload_bytes > NEAR_BYTES_MAX)],
             known => known.iter().rev().find(|from| from.bytes <= payload_bytes as u64)?.piece_bytes as usize,
         };
-        (piece_bytes < payload_bytes).then_some(Pieces { payload_bytes, piece_bytes, last_ps: 0 })
+        (piece_bytes < payload_bytes).then_some(Pieces {
+            payload_bytes,
+            piece_bytes,
+            is_in_block,
+            last_ps: 0,
+        })
     }
 
     /// What the bytes take that a process has the kernel copy from another's memory, ps.
@@ -227,9 +271,23 @@ impl Fabric {
     /// where that was measured.
     pub(super) fn last_part_ps(&self, handle: u32, pieces: Pieces) -> Option<u64> {
         let Flight { from, to, .. } = self.flights[handle];
-        let is_long = pieces.payload_bytes > NEAR_BYTES_MAX && !self.config.rates.relay.is_empty();
-        let ends_ps = self.config.software.relay_ends_ps.filter(|_| is_long)?;
+        let is_long = pieces.payload_bytes > NEAR_BYTES_MAX && !self.relay(pieces.is_in_block).is_empty();
+        let Software { relay_ends_ps, block_relay_ends_ps, .. } = self.config.software;
+        let ends_ps = if pieces.is_in_block { block_relay_ends_ps } else { relay_ends_ps };
+        let ends_ps = ends_ps.filter(|_| is_long)?;
         Some(ends_ps.saturating_sub(self.line_ps(from, to)))
+    }
+
+    /// Times of packets by their length.
+    fn longer_packets(&self, is_in_block: bool) -> &[LongerTime] {
+        let rates = &self.config.rates;
+        if is_in_block { &rates.block_packets } else { &rates.longer_packets }
+    }
+
+    /// Rates of long packets that are copied in and out at once.
+    fn relay(&self, is_in_block: bool) -> &[RateWithin] {
+        let rates = &self.config.rates;
+        if is_in_block { &rates.block_relay } else { &rates.relay }
     }
 
     /// What so many bytes of a packet in pieces take either side, ps: where that was measured, with the other
@@ -243,13 +301,14 @@ impl Fabric {
         let Config { rates, .. } = &self.config;
         let alone_ps = if pieces.payload_bytes > NEAR_BYTES_MAX {
             let working_set_bytes = self.states[rank as usize].working_set_bytes;
-            software::time_ps(&rates.relay, bytes as u64, working_set_bytes)?
+            software::time_ps(self.relay(pieces.is_in_block), bytes as u64, working_set_bytes)?
         } else {
             let Pieces { payload_bytes, piece_bytes, .. } = pieces;
             let payload_bytes = payload_bytes as u64;
             // Packets of this length were measured in pieces.
-            let longest = rates.longer_packets.last().filter(|_| !rates.pieces.is_empty())?;
-            let whole_ps = software::longer_ps(&rates.longer_packets, IN_LINE_BYTES, payload_bytes)
+            let times = self.longer_packets(pieces.is_in_block);
+            let longest = times.last().filter(|_| pieces.is_in_block || !rates.pieces.is_empty())?;
+            let whole_ps = software::longer_ps(times, IN_LINE_BYTES, payload_bytes)
                 .filter(|_| payload_bytes <= longest.bytes)?;
             // The first piece is copied in, and then both sides copy.
             let both_bytes = u128::from(payload_bytes) + piece_bytes as u128;

@@ -34,6 +34,10 @@ pub struct Software {
     /// What a long packet in pieces takes beside its bytes at the rate of both sides ([`Rates::relay`]): the
     /// first part, the line's way and the last part. `None`: a piece at that rate, and the line's way.
     pub relay_ends_ps: Option<u64>,
+    /// The same of one in a block.
+    pub block_relay_ends_ps: Option<u64>,
+    /// Whether two cores of a host are near, as the library sees it; `None`: it does not look.
+    pub cores_are_near: Option<bool>,
     /// The library's software for a message that is announced and goes in packets within a host, beside its
     /// packets, of both sides: half of it each.
     pub announce_ps: u64,
@@ -78,6 +82,13 @@ pub struct Rates {
     pub longer_packets_in_row: Vec<LongerTime>,
     /// Packets that are copied in and out at once, the shortest first; empty: not known.
     pub pieces: Vec<PiecesFrom>,
+    /// Packets in blocks, memory that two processes hand to and fro with them, as `longer_packets`; empty:
+    /// there are no blocks.
+    pub block_packets: Vec<LongerTime>,
+    /// As `pieces`, in blocks.
+    pub block_pieces: Vec<PiecesFrom>,
+    /// As `relay`, in blocks.
+    pub block_relay: Vec<RateWithin>,
     /// Data in shared memory that are written where another core has read, in collective operations, more
     /// than two lines; empty: not known.
     pub shared_writes: Vec<LongerTime>,
@@ -103,6 +114,9 @@ impl Rates {
             longer_packets: costs.longer_packets.clone(),
             longer_packets_in_row: costs.longer_packets_in_row.clone(),
             pieces: costs.pieces.clone(),
+            block_packets: costs.block_packets.clone(),
+            block_pieces: costs.block_pieces.clone(),
+            block_relay: costs.block_relay_rates.clone(),
             shared_writes: costs.shared_writes.clone(),
             shared_writes_within: costs.shared_writes_within.clone(),
             shared_reads: costs.shared_reads.clone(),
@@ -232,6 +246,8 @@ impl Default for Software {
             hot_copy_bytes_per_s: None,
             kernel_copy: None,
             relay_ends_ps: None,
+            block_relay_ends_ps: None,
+            cores_are_near: None,
             announce_ps: 0,
             reduce_ps: 0,
             reduce_bytes_per_s: None,
@@ -282,6 +298,8 @@ impl Software {
                 hot_bytes_per_s: costs.hot_kernel_copy_bytes_per_s,
             }),
             relay_ends_ps: costs.relay_ends_ps,
+            block_relay_ends_ps: costs.block_relay_ends_ps,
+            cores_are_near: costs.cores_are_near,
             announce_ps: time(costs.announce_ps),
             reduce_ps: time(costs.reduce_ps),
             reduce_bytes_per_s: costs.reduce_bytes_per_s,

@@ -301,6 +301,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.shared_read", "[{ bytes = 1024, more_ns = 90000 }]"),
     ("host_models.h.software.longer_packet", "[{ bytes = 64, more_ns = 900 }]"),
     ("host_models.h.software.longer_packet_in_row", "[{ bytes = 64, more_ns = 900 }]"),
+    ("host_models.h.software.block_packet", "[{ bytes = 1024, more_ns = 90000 }]"),
     ("host_models.h.software.poll_ns", "900"),
     ("host_models.h.software.reduce_gbytes_per_s", "1"),
     ("host_models.h.software.send_copies", "3"),
@@ -325,6 +326,7 @@ const CORES: &str = "how many processes have a core, of their own or with yield_
 const NO_QUEUE: &str =
     "none of these workloads sends packets in a row within a host (`cluster::nic` tests it)";
 const MANY: &str = "among more than two processes of a host, and these have two (`cluster::room` tests it)";
+const BLOCKS: &str = "of what goes in blocks, and of windows both ways (`cluster::nic` tests these)";
 const OTHER: &str = "has an effect only with the keys beside it, which are in the table";
 
 /// Keys that are not set one by one, and why.
@@ -353,6 +355,10 @@ const LISTED: &[(&str, &str)] = &[
     ("host_models.h.software.relay_rate.within_kib", WORKLOAD),
     ("host_models.h.software.hot_copy_gbytes_per_s", WORKLOAD),
     ("host_models.h.software.among", MANY),
+    ("host_models.h.software.block_pieces", BLOCKS),
+    ("host_models.h.software.block_relay_rate", BLOCKS),
+    ("host_models.h.software.block_relay_ends_ns", BLOCKS),
+    ("host_models.h.software.cores_are_near", BLOCKS),
 ];
 
 const SAME: &str = "what the machine has without it";

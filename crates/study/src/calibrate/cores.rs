@@ -4,9 +4,13 @@
 use std::fmt::Write as _;
 
 use super::samples::{
-    LINES_BACK, PACKET, PACKETS_IN_ROW, PIECE, SHARED_READ, SHARED_WRITE, SHARED_WRITE_WITHIN, SHORT_BYTES,
-    Sample, longer_lines, times_ns,
+    BLOCK_PACKET, BLOCK_PIECE, BLOCK_RELAY, LINES_BACK, PACKET, PACKETS_IN_ROW, PIECE, SHARED_READ,
+    SHARED_WRITE, SHARED_WRITE_WITHIN, SHORT_BYTES, Sample, ends_ns, longer_lines, rate_lines, times_ns,
+    without_ends,
 };
+
+/// Packets of so many bytes go in pieces through the caches, and not past them.
+const PIECES_IF_NEAR_BYTES: u64 = 8 << 10;
 
 /// See the module's documentation. Times in ns.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +22,9 @@ pub struct CoreFit {
     /// Packets of so many bytes and more are copied in and out at once, so many bytes at a time; empty: not
     /// known.
     pub pieces: Vec<(u64, u64)>,
+    /// Of packets in blocks that both hand to and fro, and whether they are near, as the library sees it; `None`:
+    /// there are no blocks.
+    pub blocks: Option<BlockFit>,
     /// Lines that the other core has read, got back for writing, GB/s; `None`: it was not measured, or nobody
     /// waits for them.
     pub lines_back_gbytes_per_s: Option<f64>,
@@ -29,14 +36,45 @@ pub struct CoreFit {
     pub shared_reads: Vec<(u64, f64)>,
 }
 
+/// What packets take in blocks. Times in ns.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BlockFit {
+    /// As [`CoreFit::longer_packets`].
+    pub packets: Vec<(u64, f64)>,
+    /// As [`CoreFit::pieces`].
+    pub pieces: Vec<(u64, u64)>,
+    /// Rates of long packets by what a process goes through, GB/s, and what these take beside.
+    pub relay: Vec<(u64, f64)>,
+    /// See `relay`.
+    pub relay_ends_ns: Option<f64>,
+    /// Whether the library does not write past the caches between these cores.
+    pub cores_are_near: bool,
+}
+
+fn blocks(samples: &[Sample], pieces: &[(u64, u64)]) -> Option<BlockFit> {
+    let packets = longer_packets(&times_ns(samples, BLOCK_PACKET));
+    let relay = times_ns(samples, BLOCK_RELAY);
+    // Past the caches packets of 8 KiB go whole.
+    let cores_are_near = is_in_pieces(pieces, PIECES_IF_NEAR_BYTES);
+    let fit = BlockFit {
+        packets,
+        pieces: pieces_of(samples, BLOCK_PIECE),
+        relay: without_ends(&relay),
+        relay_ends_ns: ends_ns(&relay),
+        cores_are_near,
+    };
+    (!fit.packets.is_empty()).then_some(fit)
+}
+
 pub(super) fn fit(samples: &[Sample], lines_back_gbytes_per_s: Option<f64>) -> CoreFit {
-    let pieces = pieces(samples);
+    let pieces = pieces_of(samples, PIECE);
     let mut in_row = times_ns(samples, PACKETS_IN_ROW);
     // Those in pieces are worked on by both sides from their beginning, whatever was before.
     in_row.retain(|&(bytes, _)| !is_in_pieces(&pieces, bytes));
     CoreFit {
         longer_packets: longer_packets(&times_ns(samples, PACKET)),
         longer_packets_in_row: longer_packets(&in_row),
+        blocks: blocks(samples, &pieces),
         pieces,
         lines_back_gbytes_per_s,
         shared_writes: times_ns(samples, SHARED_WRITE),
@@ -61,7 +99,7 @@ fn times(samples: &[Sample], name: &str) -> Vec<(u64, f64)> {
 
 /// Packets that were copied in and then out, by length: what they take, ns.
 pub(super) fn whole_packets(samples: &[Sample]) -> Vec<(u64, f64)> {
-    let pieces = pieces(samples);
+    let pieces = pieces_of(samples, PIECE);
     times_ns(samples, PACKET).into_iter().filter(|&(bytes, _)| !is_in_pieces(&pieces, bytes)).collect()
 }
 
@@ -72,8 +110,8 @@ fn longer_packets(packets_ns: &[(u64, f64)]) -> Vec<(u64, f64)> {
 }
 
 /// From which length on packets go in which pieces, the shortest first.
-fn pieces(samples: &[Sample]) -> Vec<(u64, u64)> {
-    let of_name = samples.iter().filter(|sample| sample.name == PIECE);
+fn pieces_of(samples: &[Sample], name: &str) -> Vec<(u64, u64)> {
+    let of_name = samples.iter().filter(|sample| sample.name == name);
     let mut told: Vec<(u64, u64)> =
         of_name.map(|sample| (sample.bytes, (1_024.0 * sample.value).round() as u64)).collect();
     told.sort_unstable();
@@ -97,6 +135,7 @@ pub(super) fn lines(fit: &CoreFit) -> String {
         longer_packets,
         longer_packets_in_row,
         pieces,
+        blocks,
         lines_back_gbytes_per_s,
         shared_writes,
         shared_writes_within,
@@ -104,12 +143,15 @@ pub(super) fn lines(fit: &CoreFit) -> String {
     } = fit;
     let mut text = longer_lines("longer_packet", "through memory, without messages", longer_packets);
     text += &longer_lines("longer_packet_in_row", "one right after another", longer_packets_in_row);
-    if !pieces.is_empty() {
-        text += "pieces = [ # copied in and out at once, as the library's shared memory does here\n";
-        for (bytes, piece_bytes) in pieces {
-            let _ = writeln!(text, "    {{ bytes = {bytes}, piece_bytes = {piece_bytes} }},");
+    text += &piece_lines("pieces", pieces);
+    if let Some(BlockFit { packets, pieces, relay, relay_ends_ns, cores_are_near }) = blocks {
+        text += &longer_lines("block_packet", "in memory that both hand to and fro", packets);
+        text += &piece_lines("block_pieces", pieces);
+        text += &rate_lines("block_relay_rate", "there copied in by one core and out by another", relay);
+        if let Some(ends_ns) = relay_ends_ns {
+            let _ = writeln!(text, "block_relay_ends_ns = {ends_ns:.1}");
         }
-        text += "]\n";
+        let _ = writeln!(text, "cores_are_near = {cores_are_near} # as the library sees it");
     }
     if let Some(rate) = lines_back_gbytes_per_s {
         let _ = writeln!(text, "{LINES_BACK}_gbytes_per_s = {rate:.3} # lines that the other has read");
@@ -123,6 +165,15 @@ pub(super) fn lines(fit: &CoreFit) -> String {
         text += "]\n";
     }
     text + &longer_lines(SHARED_READ, "where the other has just written", shared_reads)
+}
+
+fn piece_lines(key: &str, pieces: &[(u64, u64)]) -> String {
+    if pieces.is_empty() {
+        return String::new();
+    }
+    let line = |(bytes, piece_bytes)| format!("    {{ bytes = {bytes}, piece_bytes = {piece_bytes} }},\n");
+    let lines: String = pieces.iter().copied().map(line).collect();
+    format!("{key} = [ # copied in and out at once, as the library's shared memory does here\n{lines}]\n")
 }
 
 #[cfg(test)]

@@ -91,6 +91,10 @@ pub(super) const PACKET: &str = "packet";
 pub(super) const PACKETS_IN_ROW: &str = "packets_in_row";
 /// In which pieces a packet goes, KiB; whole ones are one.
 pub(super) const PIECE: &str = "piece";
+/// The same benchmarks in blocks that both cores hand to and fro.
+pub(super) const BLOCK_PACKET: &str = "block_packet";
+pub(super) const BLOCK_PIECE: &str = "block_piece";
+pub(super) const BLOCK_RELAY: &str = "block_relay";
 /// The benchmarks of data in shared memory: written where the other core has read, and read where it has
 /// written.
 pub(super) const SHARED_WRITE: &str = "shared_write";

@@ -390,20 +390,70 @@ fn packets_go_in_the_pieces_of_the_description() {
         let found = half_round_trip_ns(&config, bytes) - short_ns;
         assert!((found / more_ns - 1.0).abs() < 0.02, "{bytes} B: {found} ns more");
         // The first piece goes before, then both copy at the same time.
-        let pieces = fabric.pieces(MEMORY_RAIL, bytes as usize).unwrap();
+        let pieces = fabric.pieces(MEMORY_RAIL, bytes as usize, false).unwrap();
         assert_eq!(pieces.piece_bytes, piece_bytes as usize);
         let both_ps = (bytes - 32) * 100 * bytes / (bytes + piece_bytes);
         assert_eq!(fabric.piece_ps(0, pieces, bytes as usize), both_ps);
     }
-    assert!(fabric.pieces(MEMORY_RAIL, (4 << 10) - 1).is_none());
+    assert!(fabric.pieces(MEMORY_RAIL, (4 << 10) - 1, false).is_none());
 }
 
 #[test]
 fn packets_of_one_piece_go_whole() {
     let config = in_pieces(&[(4 << 10, 16 << 10)]);
     let fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2);
-    let is_whole = |bytes| fabric.pieces(MEMORY_RAIL, bytes).is_none();
+    let is_whole = |bytes| fabric.pieces(MEMORY_RAIL, bytes, false).is_none();
     assert!([4 << 10, 12 << 10, 16 << 10].into_iter().all(is_whole) && !is_whole((16 << 10) + 1));
+}
+
+/// As `in_pieces`, and in blocks they take half as long, in other pieces; longer ones go at 40 GB/s.
+fn with_blocks() -> Config {
+    let plain = in_pieces(&[(4 << 10, 2 << 10)]);
+    let times = plain.rates.longer_packets.iter();
+    let rates = Rates {
+        block_packets: times.map(|time| LongerTime { more_ps: time.more_ps / 2, ..*time }).collect(),
+        block_pieces: vec![PiecesFrom { bytes: 16 << 10, piece_bytes: 4 << 10 }],
+        block_relay: vec![RateWithin { working_set_bytes: 1 << 20, bytes_per_s: 40_000_000_000 }],
+        ..plain.rates
+    };
+    let software =
+        Software { block_relay_ends_ps: Some(800_000), cores_are_near: Some(true), ..plain.software };
+    Config { rates, software, ..plain }
+}
+
+#[test]
+fn who_has_received_a_packet_sends_one_in_its_block() {
+    let config = with_blocks();
+    let short_ns = half_round_trip_ns(&config, 8);
+    for (bytes, times_ns) in [(400, 10.0), (4 << 10, 20.0), (32 << 10, 20.0)] {
+        let found = half_round_trip_ns(&config, bytes) - short_ns;
+        assert!((found / (bytes as f64 / times_ns) - 1.0).abs() < 0.1, "{bytes} B: {found} ns more");
+    }
+    let mut fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2);
+    for rail in [MEMORY_RAIL + 1, MEMORY_RAIL] {
+        let taken = (0..10).filter(|_| fabric.take_block(0, 1, rail, 513)).count();
+        assert_eq!(taken, if rail == MEMORY_RAIL { 8 } else { 0 });
+    }
+    assert!(!fabric.take_block(1, 0, MEMORY_RAIL, 512) && fabric.take_block(1, 0, MEMORY_RAIL, 513));
+    fabric.give_block(0, 1);
+    assert!(fabric.take_block(0, 1, MEMORY_RAIL, 513) && !fabric.take_block(0, 1, MEMORY_RAIL, 513));
+    assert_eq!(Nic { fabric: &mut fabric, me: 0 }.is_near(ProcessId(1)), Some(true));
+}
+
+#[test]
+fn packets_in_blocks_go_in_pieces_and_at_a_rate_of_their_own() {
+    let fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), with_blocks(), 2);
+    let piece = |bytes| fabric.pieces(MEMORY_RAIL, bytes, true).map(|pieces| pieces.piece_bytes);
+    assert_eq!([8 << 10, 16 << 10].map(piece), [None, Some(4 << 10)]);
+    let pieces = fabric.pieces(MEMORY_RAIL, 64 << 10, true).unwrap();
+    assert_eq!(fabric.piece_ps(0, pieces, 40_000), 1_000_000);
+    let time_ns = |ends_ps| {
+        let plain = with_blocks();
+        let software = Software { block_relay_ends_ps: Some(ends_ps), ..plain.software };
+        half_round_trip_ns(&Config { software, ..plain }, 64 << 10)
+    };
+    let more_ns = time_ns(3_000_000) - time_ns(1_000_000);
+    assert!((more_ns / 2_000.0 - 1.0).abs() < 0.02, "{more_ns} ns");
 }
 
 #[test]
