@@ -479,8 +479,8 @@ pub trait Device {
         false
     }
 
-    /// Whether data that one of both has just written come quickly to the other's caches. `None`: longer packets
-    /// to it will show. A hint, which may be out of date.
+    /// Whether data that one of both has just written come quickly to the other's caches. `None`: longer
+    /// packets to it will show. A hint, which may be out of date.
     fn is_near(&self, peer: ProcessId) -> Option<bool> {
         let _ = peer;
         Some(false)

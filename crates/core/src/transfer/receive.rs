@@ -13,11 +13,11 @@ use crate::link::{LinkIndex, Links, UnitsReceived};
 use crate::request::Completion;
 use crate::wire::{Header, Keys};
 
-/// While messages are sent, too, both sides copy in and out, and what one rank chooses takes the other's time:
-/// both may measure rightly and stay with what is slower. So messages go in packets then if the peer is near,
-/// and else those up to this length the way that was quicker, longer ones by get. (Two cores, windows both ways,
-/// GB/s, by the kernel and by packets: 32 KiB 13 and 29, 64 KiB 18 and 30, 256 KiB 21 and 28, 1 MiB 12 and 16;
-/// where they share no cache 9.5 and 13, 16.9 and 16.6, 22 and 17, 12 and 10.)
+/// While messages are sent, too, both sides copy in and out, and what one rank chooses takes the other's
+/// time: both may measure rightly and stay with what is slower. So messages go in packets then if the peer
+/// is near, and else those up to this length the way that was quicker, longer ones by get. (Two cores,
+/// windows both ways, GB/s, by the kernel and by packets: 32 KiB 13 and 29, 64 KiB 18 and 30, 256 KiB 21 and
+/// 28, 1 MiB 12 and 16; where they share no cache 9.5 and 13, 16.9 and 16.6, 22 and 17, 12 and 10.)
 const BOTH_WAYS_BYTES_MAX: u64 = 64 << 10;
 
 /// An announced message that is matched with a receive.

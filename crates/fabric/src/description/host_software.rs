@@ -139,8 +139,8 @@ pub struct SoftwareCosts {
     pub longer_packets_in_row: Vec<LongerTime>,
     /// Packets that are copied in and out at once, the shortest first.
     pub pieces: Vec<PiecesFrom>,
-    /// Packets between two cores in blocks, memory that the two hand to and fro with them, as `longer_packets`;
-    /// empty: there are no blocks.
+    /// Packets between two cores in blocks, memory that the two hand to and fro with them, as
+    /// `longer_packets`; empty: there are no blocks.
     pub block_packets: Vec<LongerTime>,
     /// As `pieces`, in blocks.
     pub block_pieces: Vec<PiecesFrom>,

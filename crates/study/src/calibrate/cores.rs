@@ -22,8 +22,8 @@ pub struct CoreFit {
     /// Packets of so many bytes and more are copied in and out at once, so many bytes at a time; empty: not
     /// known.
     pub pieces: Vec<(u64, u64)>,
-    /// Of packets in blocks that both hand to and fro, and whether they are near, as the library sees it; `None`:
-    /// there are no blocks.
+    /// Of packets in blocks that both hand to and fro, and whether they are near, as the library sees it;
+    /// `None`: there are no blocks.
     pub blocks: Option<BlockFit>,
     /// Lines that the other core has read, got back for writing, GB/s; `None`: it was not measured, or nobody
     /// waits for them.
