@@ -464,6 +464,7 @@ impl Sender {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::{BLOCK_LINES, BLOCKS_COUNT_MAX};
     use super::*;
 
     /// `bench/past.h` copies as this does, without the library.
@@ -485,5 +486,9 @@ mod tests {
         assert_eq!(amd.piece_lines, [(lines("AMD_PIECE_MIN"), lines("AMD_PIECE_MAX")); 2]);
         assert_eq!(STREAMED_PIECE_LINES, lines("PAST_PIECE"));
         assert_eq!(WHOLE_BYTES_MAX, kib("PAST_PIECES_ABOVE"));
+        let no_block = format!("#define NO_BLOCK_BYTES {}\n", (amd.block_lines_min - 1) * LINE_BYTES as u64);
+        assert!(text.contains(&no_block) && text.contains("#define BLOCKS 8\n"), "{no_block}");
+        assert!(text.contains("#define BLOCK_BYTES ((size_t)(128 + 16) << 10)\n"));
+        assert_eq!((BLOCKS_COUNT_MAX, BLOCK_LINES * LINE_BYTES), (8, (128 + 16) << 10));
     }
 }

@@ -499,7 +499,7 @@ fn pieces_are_listed_from_the_shortest_packets() {
     let read = |entries: &str| {
         let found = read_key("pieces", entries);
         let in_blocks = read_key("block_pieces", entries);
-        assert_eq!(found, in_blocks.map_err(|key| key.replace(".block_pieces", ".pieces")));
+        assert_eq!(found, in_blocks.map_err(|key| key.replace(".block_pieces", ".pieces").into()));
         found
     };
     let most = 1 << 30;
