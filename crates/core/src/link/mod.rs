@@ -384,6 +384,7 @@ pub(crate) struct Links {
     links: Vec<Link>,
     /// The first process of this world.
     first: ProcessId,
+    me: ProcessId,
     /// The process whose link was looked up last, and its link.
     recent: Cell<(ProcessId, LinkIndex)>,
     /// Link index by process, from the first one on, in pages: a process of a large job talks to few others.
@@ -413,10 +414,16 @@ const NO_LINK: LinkIndex = LinkIndex::MAX;
 const NOBODY: ProcessId = ProcessId(u32::MAX);
 
 impl Links {
-    pub(crate) const fn new(first: ProcessId, config: TrunkConfig, eager_bytes_max: Option<usize>) -> Self {
+    /// Of a process, behind the first one of its world.
+    pub(crate) const fn new(
+        [first, me]: [ProcessId; 2],
+        config: TrunkConfig,
+        eager_bytes_max: Option<usize>,
+    ) -> Self {
         Self {
             links: Vec::new(),
             first,
+            me,
             recent: Cell::new((NOBODY, NO_LINK)),
             pages: Vec::new(),
             strangers: BTreeMap::new(),
@@ -488,7 +495,7 @@ impl Links {
         let capabilities = || rails.iter().map(|rail| &device.rails()[rail.0 as usize]);
         let fastest = rails.iter().min_by_key(|rail| device.rails()[rail.0 as usize].latency_ps);
         let is_trunk = needs_acknowledgements(capabilities());
-        let trunk = is_trunk.then(|| Box::new(Trunk::new(device, peer, rails, self.config)));
+        let trunk = is_trunk.then(|| Box::new(Trunk::new(device, [self.me, peer], rails, self.config)));
         let packet_max = fastest.map_or(0, |rail| device.rails()[rail.0 as usize].packet_bytes_max);
         let unit_bytes =
             trunk.as_ref().map_or_else(|| units::whole_lines(packet_max), |trunk| trunk.unit_bytes);

@@ -54,6 +54,8 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct RailState {
     pub(super) rail: Rail,
+    /// Its place among rails that would deliver a short message at the same time.
+    pub(super) turn: u8,
     pub(super) health: Health,
     ordered: bool,
     latency: Duration,
@@ -119,6 +121,7 @@ impl RailState {
     pub(super) fn new(rail: Rail, capabilities: &RailCapabilities) -> Self {
         Self {
             rail,
+            turn: rail.0,
             health: Health::Up,
             ordered: capabilities.ordered,
             latency: Duration(capabilities.latency_ps),
@@ -337,6 +340,11 @@ impl RailState {
     pub(super) fn carries_data(&self) -> bool {
         let is_data = |sent: &Sent| !sent.settled && sent.carried != Carried::Probe;
         self.operation_count > 0 || self.sent.iter().any(is_data)
+    }
+
+    /// Puts and gets under way.
+    pub(super) fn operation_count(&self) -> u32 {
+        self.operation_count
     }
 
     /// When the rail next needs attention other than acknowledging.

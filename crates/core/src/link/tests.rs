@@ -62,7 +62,7 @@ fn credit_that_a_full_device_refused_is_returned_later() {
 
 #[test]
 fn a_link_fails_for_good_once() {
-    let mut links = Links::new(ProcessId(0), TrunkConfig::default(), None);
+    let mut links = Links::new([ProcessId(0); 2], TrunkConfig::default(), None);
     let net = Net::of_short_packets(2, 0);
     let index = links.to(&net.nodes[0].1, ProcessId(1));
     let aborted = Error::ProcessAborted(ProcessId(1));
@@ -76,7 +76,7 @@ fn a_link_fails_for_good_once() {
 #[test]
 fn links_of_near_and_far_processes_are_found_and_no_others() {
     let first = 1 << 20;
-    let mut links = Links::new(ProcessId(first), TrunkConfig::default(), None);
+    let mut links = Links::new([ProcessId(first); 2], TrunkConfig::default(), None);
     let near_max = NEAR_MAX as u32;
     let peers = [first, first + 64, first + near_max + 1, first + near_max, first - 1, 0, (1 << 31) - 1];
     for (index, peer) in peers.into_iter().enumerate() {
@@ -93,7 +93,7 @@ fn links_of_near_and_far_processes_are_found_and_no_others() {
 #[test]
 fn an_eager_message_may_use_all_the_credit_there_is() {
     let net = Net::new(2, 1, RailCapabilities::default());
-    let mut links = Links::new(ProcessId(0), TrunkConfig::default(), None);
+    let mut links = Links::new([ProcessId(0); 2], TrunkConfig::default(), None);
     let index = links.to(&net.nodes[0].1, ProcessId(1));
     let link = links.get_mut(index);
     for (credits, is_enough) in [(3, true), (2, false)] {

@@ -62,11 +62,17 @@ pub(super) fn unit_bytes(packet_max: Option<usize>) -> u32 {
 }
 
 impl Trunk {
-    pub(super) fn new<D: Device>(device: &D, peer: ProcessId, rails: RailSet, config: TrunkConfig) -> Self {
+    /// Between two processes, this one and its peer.
+    pub(super) fn new<D: Device>(
+        device: &D,
+        ends @ [_, peer]: [ProcessId; 2],
+        rails: RailSet,
+        config: TrunkConfig,
+    ) -> Self {
         let states: Vec<RailState> =
             rails.iter().map(|rail| RailState::new(rail, &device.rails()[rail.0 as usize])).collect();
         let packet_max = rails.iter().map(|rail| device.rails()[rail.0 as usize].packet_bytes_max).min();
-        Self {
+        let mut trunk = Self {
             peer,
             config,
             views: Vec::with_capacity(states.len()),
@@ -84,6 +90,15 @@ impl Trunk {
             is_never_reached: false,
             failing_since: None,
             some_full: false,
+        };
+        trunk.set_turns(ends);
+        trunk
+    }
+
+    fn set_turns(&mut self, ends: [ProcessId; 2]) {
+        let count = self.rails.len();
+        for (place, state) in self.rails.iter_mut().enumerate() {
+            state.turn = turn(ends, place, count) as u8;
         }
     }
 
@@ -99,6 +114,16 @@ impl Trunk {
     /// As [`views`](Self::views) last found them.
     pub(super) fn current_views(&self) -> &[View] {
         &self.views
+    }
+
+    /// Of these rails those that work and have the fewest puts and gets under way, at most so many.
+    pub(super) fn least_busy(&self, rails: RailSet, count_max: usize) -> Vec<View> {
+        let may_go = |state: &&RailState| state.health == Health::Up && rails.contains(state.rail);
+        let mut least: Vec<&RailState> = self.rails.iter().filter(may_go).collect();
+        least.sort_by_key(|state| (state.operation_count(), state.turn));
+        least.truncate(count_max);
+        least.sort_by_key(|state| state.rail);
+        least.into_iter().map(|state| state.view(u64::from(self.unit_bytes))).collect()
     }
 
     /// Whether the acknowledgement of a piece that a rail takes will be waited for: it fills what may be
@@ -182,7 +207,8 @@ impl Trunk {
         header: &[u8],
         payload: Payload<'_>,
     ) -> bool {
-        let bytes = (TRUNK_PREFIX_BYTES + header.len() + payload_len(&payload)) as u64;
+        let payload_bytes = payload_len(&payload);
+        let bytes = (TRUNK_PREFIX_BYTES + header.len() + payload_bytes) as u64;
         let mut send = |trunk: &mut Self, rail| {
             let is_sent = trunk.transmit(device, now, rail, (Body::Stream, false), header, payload).is_ok();
             if is_sent {
@@ -197,7 +223,7 @@ impl Trunk {
             return is_up && send(self, rail);
         }
         let mut full = RailSet::default();
-        while let Some(rail) = best_rail(&self.rails, bytes, full) {
+        while let Some(rail) = best_rail(&self.rails, bytes, full, payload_bytes > 0) {
             if send(self, rail) {
                 return true;
             }
@@ -613,12 +639,32 @@ fn settle(stream: &mut Stream, settled: &mut Vec<LinkEvent>, carried: Carried, c
     }
 }
 
+/// The turn of the rail at a place among `count`, from 0: which of them takes a short message first where all
+/// would deliver it at the same time. Links of the processes of a host, and the links of one process, begin
+/// with different rails, so that messages to many peers do not all take the first. Both ends of a link begin
+/// with the same one, so that acknowledgements go along with answers.
+fn turn([a, b]: [ProcessId; 2], place: usize, count: usize) -> usize {
+    // Processes of a host are often numbered in a row, or with a stride that the count divides: the sum of
+    // the digits differs between neighbours in both cases.
+    let digits = |number: u32| {
+        let (mut sum, mut rest) = (0, number as usize);
+        while rest > 0 && count > 1 {
+            (sum, rest) = (sum + rest % count, rest / count);
+        }
+        sum
+    };
+    let first = (digits(a.0.min(b.0)) + digits(a.0.abs_diff(b.0).saturating_sub(1))) % count.max(1);
+    (place + count - first) % count.max(1)
+}
+
 /// The rail for one packet that nothing follows: of those that work and are not `full`, the one that delivers
-/// it first.
+/// it first; of several, by turn or the first. Packets without data go by the first: a link that has seen its
+/// own rail idle would give it more of long messages' data than others do, and measure it as faster still.
 #[inline]
-fn best_rail(rails: &[RailState], bytes: u64, full: RailSet) -> Option<Rail> {
+fn best_rail(rails: &[RailState], bytes: u64, full: RailSet, by_turn: bool) -> Option<Rail> {
     let may_go = |state: &&RailState| state.health == Health::Up && !full.contains(state.rail);
-    rails.iter().filter(may_go).min_by_key(|state| state.finish_ps(bytes)).map(|state| state.rail)
+    let key = |state: &&RailState| (state.finish_ps(bytes), if by_turn { state.turn } else { 0 });
+    rails.iter().filter(may_go).min_by_key(key).map(|state| state.rail)
 }
 
 #[cfg(test)]

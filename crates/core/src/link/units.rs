@@ -5,7 +5,7 @@ use super::stripe::{self, View};
 use super::{Link, LinkIndex, Links, Policy};
 use crate::buffer::Payload;
 use crate::device::{Device, Full, RailCapabilities};
-use crate::ids::{Rail, RequestId, TransferId};
+use crate::ids::{Rail, RailSet, RequestId, TransferId};
 use crate::time::Instant;
 use crate::wire::Header;
 use crate::wire::trunk::FRAGMENT_HEADER_BYTES;
@@ -217,6 +217,16 @@ impl Link {
         self.trunk.is_some()
     }
 
+    /// The parts of a message that rails get: a rail, and where its part ends in bytes. `offered`: the rails
+    /// by which the sender lets its memory be read. A get cannot be taken back for another rail, so the parts
+    /// are by the rates that the device states, and not by measurement; a short message is got by fewer rails,
+    /// those with the fewest gets and puts under way. Empty: any rail gets all of it.
+    pub(crate) fn get_parts(&self, offered: RailSet, total_bytes: u64) -> Vec<(Rail, u64)> {
+        let Some(trunk) = &self.trunk else { return Vec::new() };
+        let views = trunk.least_busy(offered, get_rails_max(total_bytes));
+        get_ends(trunk.policy(), &views, total_bytes)
+    }
+
     /// A put or get of `bytes` begins on a rail.
     pub(crate) fn begin_operation(&mut self, rail: Rail, bytes: u64, now: Instant) {
         if let Some(trunk) = &mut self.trunk {
@@ -263,6 +273,24 @@ impl Links {
 fn put_bytes(total_bytes: u64, backlog_bytes: u64, views: &[View]) -> u64 {
     let rails = views.len().max(1) as u64;
     (total_bytes / (rails * PUTS_A_RAIL)).min(backlog_bytes / (rails * PUTS_TO_FOLLOW)).max(PUT_BYTES_MIN)
+}
+
+/// How many rails get a message at most.
+fn get_rails_max(total_bytes: u64) -> usize {
+    usize::try_from(total_bytes / PUT_BYTES_MIN).unwrap_or(usize::MAX).max(1)
+}
+
+/// Where the part of each rail ends that gets some of a message.
+fn get_ends(policy: Policy, views: &[View], total_bytes: u64) -> Vec<(Rail, u64)> {
+    let policy = if policy == Policy::Even { Policy::Even } else { Policy::Weighted };
+    let unit_bytes = u64::from(PUT_UNIT_BYTES_MAX);
+    let Ok(units) = u32::try_from(total_bytes.div_ceil(unit_bytes)) else { return Vec::new() };
+    let mut end = 0;
+    let part = |(rail, count)| {
+        end += u64::from(count) * unit_bytes;
+        (rail, end.min(total_bytes))
+    };
+    stripe::shares(policy, views, units).into_iter().map(part).collect()
 }
 
 /// The rail for the next units, when `backlog_bytes` of all transfers are still to be sent.
@@ -347,6 +375,21 @@ mod tests {
         assert_eq!(put_bytes(16 * mib, mib / 4, &views), PUT_BYTES_MIN);
         assert_eq!(put_bytes(mib, 16 * mib, &views[..1]), mib / 8);
         assert_eq!(put_bytes(mib, 16 * mib, &[]), mib / 8);
+    }
+
+    #[test]
+    fn parts_of_gets_are_by_stated_rates_and_not_too_short() {
+        let views = [view(0, 0, 1), View { said_bytes_per_s: 3 << 30, ..view(1, 0, 1) }];
+        let ends = |policy, total| get_ends(policy, &views, total);
+        let mib = 1 << 20;
+        assert_eq!(ends(Policy::Adaptive, mib), [(Rail(0), mib / 4), (Rail(1), mib)]);
+        assert_eq!(ends(Policy::Weighted, mib), [(Rail(0), mib / 4), (Rail(1), mib)]);
+        assert_eq!(ends(Policy::Even, mib + 5), [(Rail(0), mib / 2 + 4096), (Rail(1), mib + 5)]);
+        assert_eq!(get_ends(Policy::Even, &views[..1], 7), [(Rail(0), 7)]);
+        assert_eq!(ends(Policy::Even, 1 << 50), [], "units of such a message are not counted");
+        let rails_max = [0, 1, (64 << 10) - 1, 64 << 10, 128 << 10, u64::MAX].map(get_rails_max);
+        assert_eq!(rails_max[..5], [1, 1, 1, 1, 2]);
+        assert!(rails_max[5] > 64);
     }
 
     #[test]

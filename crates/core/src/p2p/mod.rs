@@ -142,7 +142,7 @@ impl Messages {
         Self {
             me,
             config,
-            links: Links::new(first, config.trunk, config.eager_bytes_max),
+            links: Links::new([first, me], config.trunk, config.eager_bytes_max),
             transfers: Transfers::new(config.registrations_count_max),
             requests: Slab::new(),
             posted: PostedReceives::new(),

@@ -257,6 +257,9 @@ impl Choice {
         if self.way != Way::Eager && question.rails.need_acknowledgements() {
             let rails: Vec<RailCapabilities> = question.rails.capabilities().copied().collect();
             text += "\n  data: ";
+            // Parts of gets are fixed when the message begins.
+            let is_fixed = self.way == Way::Get && policy == Policy::Adaptive;
+            let policy = if is_fixed { Policy::Weighted } else { policy };
             text += &link::explain(&rails, policy, question.length_bytes as u64);
         }
         text

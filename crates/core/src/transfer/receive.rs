@@ -8,10 +8,11 @@ use crate::buffer::{Buffer, Payload, Scratch, payload_len};
 use crate::data::Data;
 use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion, Submitted, Token};
 use crate::error::Blame;
-use crate::ids::{Rail, RequestId, TransferId};
+use crate::ids::{Rail, RailSet, RequestId, TransferId};
 use crate::link::{LinkIndex, Links, UnitsReceived};
 use crate::request::Completion;
 use crate::wire::{Header, Keys};
+use alloc::vec::Vec;
 
 /// While messages are sent, too, both sides copy in and out, and what one rank chooses takes the other's
 /// time: both may measure rightly and stay with what is slower. So messages go in packets then if the peer
@@ -38,6 +39,24 @@ pub(crate) struct Matched {
     pub(crate) completion: Completion,
 }
 
+/// Bytes that one rail gets.
+struct GetPart {
+    rail: Rail,
+    /// Where the next get begins in the message.
+    next: u64,
+    end: u64,
+}
+
+/// A get to be issued.
+struct NextGet {
+    /// Of which part, where there are parts.
+    part: Option<usize>,
+    rail: Rail,
+    key: RemoteKey,
+    offset: u64,
+    length: u64,
+}
+
 /// Bytes being got.
 #[derive(Default)]
 pub(super) struct Fetch {
@@ -46,6 +65,8 @@ pub(super) struct Fetch {
     in_flight: u32,
     /// The sender's memory.
     remote: Keys,
+    /// Which rail gets what; the first that works gets what is of another. Empty: it gets all.
+    parts: Vec<GetPart>,
     /// Whether the sender would send packets, too.
     offers_packets: bool,
     /// Why no more gets begin. Those in flight are awaited: a late get would read memory that the sender has
@@ -120,6 +141,11 @@ impl Transfers {
         };
         if choice.way == Way::Get {
             transfer.go(Event::Get);
+            if let Work::Get(fetch) = &mut transfer.work {
+                let mut next = 0;
+                let part = |(rail, end)| GetPart { rail, next: core::mem::replace(&mut next, end), end };
+                fetch.parts = links.get(index).get_parts(choice.rails, total).into_iter().map(part).collect();
+            }
             return;
         }
         transfer.go(Event::Ask);
@@ -140,6 +166,7 @@ impl Transfers {
 
     /// Issues gets. `false`: the device is full.
     pub(super) fn get<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) -> bool {
+        let mut full = RailSet::default();
         loop {
             let Some(transfer) = self.transfers.get_mut(id) else { return true };
             let Work::Get(fetch) = &mut transfer.work else { return true };
@@ -149,16 +176,16 @@ impl Transfers {
                 return true;
             }
             let link = links.get(transfer.link);
-            let rail = fetch.rail(|rail| link.is_up(rail)).filter(|_| fetch.failure.is_none());
-            let Some((rail, key)) = rail else {
+            let works = |rail| fetch.failure.is_none() && link.is_up(rail);
+            if !fetch.remote.iter().any(|(rail, _)| works(rail)) {
                 fetch.failure.get_or_insert(Failure::Refused);
                 transfer.go(Event::Broken);
                 self.drain(id);
                 return true;
-            };
-            match self.get_piece(device, links, id, (rail, key)) {
-                Ok(()) => {}
-                Err(Full) => return false,
+            }
+            let Some(next) = fetch.next(transfer.total, works, full) else { return false };
+            if self.get_piece(device, links, id, &next) == Err(Full) {
+                full.0 |= RailSet::one(next.rail).0;
             }
         }
     }
@@ -169,13 +196,14 @@ impl Transfers {
         device: &mut D,
         links: &mut Links,
         id: TransferId,
-        (rail, key): (Rail, RemoteKey),
+        next: &NextGet,
     ) -> Result<(), Full> {
         let Some(transfer) = self.transfers.get_mut(id) else { return Ok(()) };
-        let (link, now, total) = (transfer.link, links.now(), transfer.total);
+        let (link, now) = (transfer.link, links.now());
+        let NextGet { part, rail, key, offset, length } = *next;
         let Work::Get(fetch) = &mut transfer.work else { return Ok(()) };
         let most = device.rails()[usize::from(rail.0)].transfer_bytes_max.max(1);
-        let (offset, length) = (fetch.issued, (total - fetch.issued).min(most as u64));
+        let length = length.min(most as u64);
         let (local, stage) = match transfer.data.as_memory() {
             Some(buffer) => (buffer.part(offset as usize, length as usize), None),
             None => {
@@ -192,6 +220,9 @@ impl Transfers {
         match got {
             Ok(Submitted::Done | Submitted::Pending) => {
                 fetch.issued += length;
+                if let Some(part) = part.and_then(|part| fetch.parts.get_mut(part)) {
+                    part.next += length;
+                }
                 fetch.in_flight += 1;
                 links.get_mut(link).begin_operation(rail, 0, now);
                 if got == Ok(Submitted::Done) {
@@ -321,8 +352,20 @@ impl Transfers {
 }
 
 impl Fetch {
-    /// The rail that gets the next piece: the first that works. When none does, the message goes another way.
-    fn rail(&self, is_up: impl Fn(Rail) -> bool) -> Option<(Rail, RemoteKey)> {
-        self.remote.iter().find(|(rail, _)| is_up(*rail))
+    /// The next get of a message of `total` bytes, as long as the device allows: of the part with most left,
+    /// among those whose rails are not `full`.
+    fn next(&self, total: u64, works: impl Fn(Rail) -> bool, full: RailSet) -> Option<NextGet> {
+        let working = || self.remote.iter().filter(|(rail, _)| works(*rail));
+        let first = working().next()?;
+        let of = |(part, own, offset, end): (Option<usize>, Rail, u64, u64)| {
+            let (rail, key) = working().find(|(rail, _)| *rail == own).unwrap_or(first);
+            NextGet { part, rail, key, offset, length: end - offset }
+        };
+        if self.parts.is_empty() {
+            return Some(of((None, first.0, self.issued, total))).filter(|next| !full.contains(next.rail));
+        }
+        let left = self.parts.iter().enumerate().filter(|(_, part)| part.next < part.end);
+        let gets = left.map(|(index, part)| of((Some(index), part.rail, part.next, part.end)));
+        gets.filter(|next| !full.contains(next.rail)).max_by_key(|next| next.length)
     }
 }

@@ -13,8 +13,13 @@ const WINDOW: usize = 8;
 
 /// Two hosts with a TCP rail of each rate, in Gbit/s, each to a switch of its own kind of port.
 fn two_hosts(gbit_per_s: &[f64]) -> Cluster {
+    hosts_with(gbit_per_s, "device = \"tcp\"", 1)
+}
+
+/// The same with NICs that have these `keys`, and so many processes a host.
+fn hosts_with(gbit_per_s: &[f64], keys: &str, per_host: u32) -> Cluster {
     let nic = |(index, rate): (usize, &f64)| {
-        format!("{{ name = \"eth{index}\", rate_gbps = {rate}, mtu_bytes = 9000, device = \"tcp\" }}")
+        format!("{{ name = \"eth{index}\", rate_gbps = {rate}, mtu_bytes = 9000, {keys} }}")
     };
     let nics: Vec<String> = gbit_per_s.iter().enumerate().map(nic).collect();
     let text = format!(
@@ -25,7 +30,7 @@ fn two_hosts(gbit_per_s: &[f64]) -> Cluster {
     );
     let machine = Machine::parse("rails.toml", &text).unwrap_or_else(|error| panic!("{error}"));
     let simulated = simulate(&machine, None).unwrap();
-    let config = cluster_config(&machine, simulated.network.config(), 1, &mut Vec::new());
+    let config = cluster_config(&machine, simulated.network.config(), per_host, &mut Vec::new());
     Cluster::new(simulated.network, config).unwrap()
 }
 
@@ -74,4 +79,37 @@ fn tcp_rails_carry_what_net_test_measures() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// How many times as long a message of each of a host's processes to the other host's takes over one NIC as
+/// over four, in all.
+fn gain_of_four_nics(keys: &str, per_host: u32, bytes: u64) -> f64 {
+    let elapsed_ps = |rates: &[f64]| {
+        let mut cluster = hosts_with(rates, keys, per_host);
+        let exchange = |mpi: Mpi| async move {
+            let (half, rank) = (mpi.size() / 2, mpi.rank());
+            let peer = (rank + half) % mpi.size();
+            mpi.sendrecv(peer, peer, 0, bytes).await.map(drop)
+        };
+        cluster.run(exchange).unwrap().elapsed_ps as f64
+    };
+    elapsed_ps(&[10.0]) / elapsed_ps(&[10.0; 4])
+}
+
+#[test]
+fn short_messages_of_many_processes_go_by_all_nics() {
+    for keys in ["transfer = \"get\"", "device = \"rdma\"", "device = \"tcp\""] {
+        let gain = gain_of_four_nics(keys, 16, 16 << 10);
+        println!("{keys}: {gain:.2}");
+        assert!(gain > 3.0, "{keys}: {gain}");
+    }
+}
+
+#[test]
+fn a_long_message_goes_by_all_nics_however_it_is_moved() {
+    for keys in ["get", "put", "packets"].map(|way| format!("transfer = \"{way}\"")) {
+        let gain = gain_of_four_nics(&keys, 1, 4 << 20);
+        println!("{keys}: {gain:.2}");
+        assert!(gain > 3.0, "{keys}: {gain}");
+    }
 }

@@ -18,20 +18,100 @@ fn short_packet_takes_the_working_rail_that_delivers_it_first() {
     };
     let mut rails: Vec<RailState> = (0..).zip(latencies_us).map(rail).collect();
     let none = RailSet::default();
-    assert_eq!(best_rail(&rails, 100, none), Some(Rail(1)));
-    assert_eq!(best_rail(&rails, 100, RailSet::one(Rail(1))), Some(Rail(2)), "the best takes nothing now");
+    assert_eq!(best_rail(&rails, 100, none, true), Some(Rail(1)));
+    assert_eq!(
+        best_rail(&rails, 100, RailSet::one(Rail(1)), true),
+        Some(Rail(2)),
+        "the best takes nothing now"
+    );
     // The data in flight there takes 20 us, and then this rail is the last.
     rails[1].on_sent(Carried::Probe, 5_250, Instant(1));
-    assert_eq!(best_rail(&rails, 100, none), Some(Rail(2)));
+    assert_eq!(best_rail(&rails, 100, none, true), Some(Rail(2)));
     rails[2].take_out(Health::Down, |_, _| ());
-    assert_eq!(best_rail(&rails, 100, none), Some(Rail(0)));
-    assert_eq!(best_rail(&rails, 100, RailSet(0b011)), None, "no rail takes anything");
+    assert_eq!(best_rail(&rails, 100, none, true), Some(Rail(0)));
+    assert_eq!(best_rail(&rails, 100, RailSet(0b011), true), None, "no rail takes anything");
+}
+
+/// The first of `count` rails to take a packet between two processes, where all are alike.
+fn first_rail(ends: [u32; 2], count: usize) -> usize {
+    let mut turns: Vec<usize> = (0..count).map(|place| turn(ends.map(ProcessId), place, count)).collect();
+    let first = turns.iter().position(|turn| *turn == 0).expect("one of them is the first");
+    turns.sort_unstable();
+    assert_eq!(turns, (0..count).collect::<Vec<_>>(), "each has a turn");
+    first
+}
+
+#[test]
+fn alike_rails_are_begun_with_evenly_and_alike_at_both_ends() {
+    for count in 1..=4 {
+        for ends in [[0, 1], [3, 3], [17, 5], [u32::MAX >> 1, 0]] {
+            let [a, b] = ends;
+            assert_eq!(first_rail([a, b], count), first_rail([b, a], count));
+        }
+        // The processes of a host in a row, or with the strides of cyclic numbering, and their neighbours.
+        for (stride, away) in [(1, 1), (1, 16), (4, 1), (4, 4), (8, 1), (16, 64)] {
+            let mut uses = [0; 4];
+            for me in (0..16 * count as u32).map(|index| index * stride) {
+                uses[first_rail([me, me + away], count)] += 1;
+            }
+            let [least, most] = if stride > 1 && count == 3 { [10, 28] } else { [16; 2] };
+            let is_even = uses[..count].iter().all(|uses| (least..=most).contains(uses));
+            assert!(is_even, "{count} rails, stride {stride}, away {away}: {uses:?}");
+        }
+        // One process and all others.
+        let mut uses = [0; 4];
+        for peer in (0..65).filter(|peer| *peer != 20) {
+            uses[first_rail([20, peer], count)] += 1;
+        }
+        let (least, most) = (32 / count, 96 / count);
+        assert!(uses[..count].iter().all(|uses| (least..=most).contains(uses)), "{uses:?}");
+    }
+}
+
+#[test]
+fn of_alike_rails_the_one_whose_turn_it_is_takes_a_message() {
+    let net = Net::new(2, 1, RailCapabilities::default());
+    let trunk = |ends: [u32; 2]| {
+        let mut trunk =
+            Trunk::new(&net.nodes[0].1, ends.map(ProcessId), RailSet(0b1), TrunkConfig::default());
+        let rails = (0..4).map(|rail| RailState::new(Rail(rail), &RailCapabilities::default()));
+        trunk.rails = rails.collect();
+        trunk.set_turns(ends.map(ProcessId));
+        trunk
+    };
+    for me in 0..4 {
+        let mut trunk = trunk([me, me + 1]);
+        let without_data = best_rail(&trunk.rails, 100, RailSet::default(), false);
+        assert_eq!(without_data, Some(Rail(0)), "whoever it is between");
+        let first = Rail(first_rail([me, me + 1], 4) as u8);
+        assert_eq!(best_rail(&trunk.rails, 100, RailSet::default(), true), Some(first));
+        trunk.rails[usize::from(first.0)].on_sent(Carried::Probe, 100, Instant(1));
+        let second = best_rail(&trunk.rails, 100, RailSet::default(), true);
+        assert_eq!(second, Some(Rail((first.0 + 1) % 4)), "the first is busy");
+    }
+}
+
+#[test]
+fn gets_go_to_the_rails_with_the_fewest_under_way() {
+    let (_, mut trunk, _) = trunk_and_placed();
+    trunk.rails = (0..3).map(|rail| RailState::new(Rail(rail), &RailCapabilities::default())).collect();
+    trunk.set_turns([0, 1].map(ProcessId));
+    let least = |trunk: &Trunk, rails: u32, most| {
+        let views = trunk.least_busy(RailSet(rails), most);
+        views.iter().map(|view| view.rail.0).collect::<Vec<_>>()
+    };
+    assert_eq!(least(&trunk, 0b111, 1), [0]);
+    trunk.begin_operation(Rail(0), 0, Instant(1));
+    assert_eq!([least(&trunk, 0b111, 1), least(&trunk, 0b101, 1)], [[1], [2]]);
+    assert_eq!(least(&trunk, 0b111, 9), [0, 1, 2]);
+    trunk.rails[1].take_out(Health::Down, |_, _| ());
+    assert_eq!(least(&trunk, 0b111, 2), [0, 2]);
 }
 
 /// A rail to process 1, and units of a transfer that have been put by it.
 fn trunk_and_placed() -> (Net, Trunk, Units) {
     let net = Net::new(2, 1, RailCapabilities::default());
-    let trunk = Trunk::new(&net.nodes[0].1, ProcessId(1), RailSet(0b1), TrunkConfig::default());
+    let trunk = Trunk::new(&net.nodes[0].1, [0, 1].map(ProcessId), RailSet(0b1), TrunkConfig::default());
     let (transfer, receiver) = (TransferId::from_bits(1), RequestId::from_bits(2));
     let units = Units { transfer, receiver, unit_bytes: 1_000, run: Run { first: 3, count: 2 } };
     (net, trunk, units)

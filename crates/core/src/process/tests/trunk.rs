@@ -499,6 +499,21 @@ fn sender_waiting_for_room_sleeps_until_there_is_some() {
 }
 
 #[test]
+fn rails_that_only_read_carry_parts_of_each_message() {
+    let (lines, sum) = mbit(&[2000; 3]);
+    let rail = RailCapabilities { get: true, may_break: false, ..tcp() };
+    let mut wire = Wire::with(lines, rail, Config::default(), 1);
+    let mut load = Load::new(4, &[0]);
+    load.run(&mut wire, ms(1_000));
+    let percent = load.percent(ms(200), ms(1_000), sum);
+    println!("gets: {percent:.1} % of the sum");
+    assert!(percent >= 97.0, "{percent}");
+    // A receiver that gets is ahead of its sender: what is left of the load would match its next messages.
+    let mut wire = Wire::with(mbit(&[2000; 3]).0, rail, Config::default(), 2);
+    exchange(&mut wire, &mut Random::new(5), 10, ms(20_000), "gets");
+}
+
+#[test]
 fn rails_that_register_carry_puts() {
     let rail = RailCapabilities { put: true, may_break: false, ..tcp() };
     for policy in [Policy::Even, Policy::Weighted, Policy::Adaptive] {
