@@ -57,7 +57,7 @@ use std::task::{Context, Poll, Waker};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::request::Completion;
-use ayatori_core::time::Instant;
+use ayatori_core::time::{Duration, Instant};
 use ayatori_core::{Error, Process, process};
 
 pub use ayatori_core::link::Policy;
@@ -399,9 +399,14 @@ impl Cluster {
         };
         let mut settings = process::Config { gap, ..process::Config::default() };
         settings.trunk.policy = config.policy;
+        let fabric = Fabric::new(network, config, process_count);
+        if fabric.rails.iter().all(|rail| !rail.may_break) {
+            // No silence is a fault of such NICs.
+            let never = Duration(fabric::TIME_MAX_PS);
+            (settings.trunk.silence, settings.trunk.peer_timeout) = (never, never);
+        }
         let process = |me| Process::new(ProcessId(me), process_count, settings);
         let processes = (0..process_count).map(process).collect();
-        let fabric = Fabric::new(network, config, process_count);
         Ok(Cluster {
             world: Rc::new(RefCell::new(World {
                 processes,

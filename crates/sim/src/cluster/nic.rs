@@ -7,7 +7,7 @@ use ayatori_core::device::{
     Token, Work,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
-use ayatori_core::time::Instant;
+use ayatori_core::time::{Duration, Instant};
 
 use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
@@ -309,6 +309,11 @@ impl Device for Nic<'_> {
 
     fn reset(&mut self, rail: Rail, peer: ProcessId) {
         self.fabric.reset(self.me, peer.0, rail.0);
+    }
+
+    fn heard(&mut self, _rail: Rail, _peer: ProcessId) -> Option<Duration> {
+        // The far NIC acknowledges at once, however long its process computes.
+        Some(Duration::ZERO)
     }
 
     fn arm(&mut self) -> Armed {

@@ -113,3 +113,23 @@ fn a_long_message_goes_by_all_nics_however_it_is_moved() {
         assert!(gain > 3.0, "{keys}: {gain}");
     }
 }
+
+#[test]
+fn a_peer_that_computes_for_minutes_is_not_given_up() {
+    let late = |bytes| {
+        move |mpi: Mpi| async move {
+            if mpi.rank() == 0 {
+                return mpi.send(1, 0, bytes).await;
+            }
+            mpi.compute(300_000_000_000_000);
+            mpi.recv(0, 0, bytes).await.map(drop)
+        }
+    };
+    for keys in ["transfer = \"get\"", "transfer = \"packets\"", "device = \"rdma\"", "device = \"tcp\""] {
+        for bytes in [100, 1 << 20] {
+            let elapsed_ps = hosts_with(&[10.0; 2], keys, 1).run(late(bytes)).map(|report| report.elapsed_ps);
+            let is_in_time = elapsed_ps.as_ref().is_ok_and(|ps| *ps < 301_000_000_000_000);
+            assert!(is_in_time, "{keys}, {bytes} B: {elapsed_ps:?}");
+        }
+    }
+}
