@@ -97,9 +97,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     if !summary.has_written {
         return Ok(Exit::Success);
     }
+    let points = |count: usize| if count == 1 { "point" } else { "points" };
     for (note, count) in &summary.notes {
-        let points = if *count == 1 { "point" } else { "points" };
-        eprintln!("note: {note} ({count} {points})");
+        eprintln!("note: {note} ({count} {})", points(*count));
     }
     for failure in &summary.failures {
         eprintln!("failed: {failure}");
@@ -107,8 +107,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let run_count = summary.point_count - summary.kept_count - summary.failures.len();
     writeln!(
         std::io::stdout().lock(),
-        "{} points: {run_count} run, {} there before, {} failed; results are in {}",
+        "{} {}: {run_count} run, {} there before, {} failed; results are in {}",
         summary.point_count,
+        points(summary.point_count),
         summary.kept_count,
         summary.failures.len(),
         out.display()

@@ -307,6 +307,10 @@ fn spread(s: &Section<'_>, wiring: &Wiring, count: Option<u64>, per_switch: Opti
             }
             rest
         }
+        (None, Some(_)) if wiring.switches.is_empty() => {
+            let remedy = "add [topology] with a `kind`, or [[switch]] entries";
+            return Err(s.error("per_switch", "there are no switches", remedy));
+        }
         (None, Some(per_switch)) => per_switch * open.len() as u64,
         (None, None) if fixed > 0 => 0,
         (None, None) => {

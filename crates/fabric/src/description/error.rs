@@ -111,8 +111,11 @@ pub(crate) fn suggest(word: &str, candidates: &[&str]) -> String {
         Some(candidate) => format!("did you mean `{candidate}`?"),
         None if candidates.is_empty() => "there is none to choose from: define one first".into(),
         None => {
-            let shown: Vec<String> = candidates.iter().take(24).map(|c| format!("`{c}`")).collect();
-            let more = if candidates.len() > 24 { " …" } else { "" };
+            // A key may have been asked for more than once.
+            let first = |(index, c): &(usize, &&str)| !candidates[..*index].contains(c);
+            let mut all = candidates.iter().enumerate().filter(first).map(|(_, c)| format!("`{c}`"));
+            let shown: Vec<String> = all.by_ref().take(24).collect();
+            let more = if all.next().is_some() { " …" } else { "" };
             format!("use one of {}{more}", shown.join(", "))
         }
     }
@@ -164,5 +167,6 @@ mod tests {
             assert_eq!(edit_distance(a, b), distance, "{a} {b}");
         }
         assert_eq!(suggest("x", &[]), "there is none to choose from: define one first");
+        assert_eq!(suggest("zzzzz", &["plan", "cable", "plan"]), "use one of `plan`, `cable`");
     }
 }

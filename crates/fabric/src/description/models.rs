@@ -353,10 +353,10 @@ fn router(section: Section<'_>) -> Result<RouterModel> {
     let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1).map(|time| time.unwrap_or(0));
     let bytes = |key, example| s.required_count(key, 1..=1 << 30, example);
     let model = RouterModel {
-        virtual_channel_count: s.required_count("virtual_channels", 1..=64, "2")? as u32,
+        virtual_channel_count: s.required_count("virtual_channels", 1..=16, "2")? as u32,
         virtual_channel_buffer_bytes: bytes("virtual_channel_buffer_bytes", "8192")?,
         flit_bytes: bytes("flit_bytes", "16")?,
-        packet_max_bytes: bytes("packet_max_bytes", "2048")?,
+        packet_max_bytes: s.required_count("packet_max_bytes", 1..=1 << 24, "2048")?,
         packet_min_bytes: bytes("packet_min_bytes", "32")?,
         header_bytes: s.count("header_bytes", 0..=1 << 20)?.unwrap_or(0),
         dateline: match s.choice("dateline", &["on-entry", "at-wrap"])? {
@@ -386,6 +386,14 @@ fn router(section: Section<'_>) -> Result<RouterModel> {
         let problem = format!("no packet of {} bytes fits", model.packet_max_bytes);
         let remedy = "virtual cut-through needs a buffer of at least `packet_max_bytes`";
         return Err(s.error("virtual_channel_buffer_bytes", problem, remedy));
+    }
+    if model.flit_bytes > model.packet_max_bytes {
+        let problem = format!("is more than the longest packet, {} bytes", model.packet_max_bytes);
+        return Err(s.error("flit_bytes", problem, "use at most `packet_max_bytes`"));
+    }
+    if model.header_bytes >= model.packet_max_bytes {
+        let problem = format!("leaves no payload in a packet of {} bytes", model.packet_max_bytes);
+        return Err(s.error("header_bytes", problem, "use less than `packet_max_bytes`"));
     }
     if model.packet_min_bytes > model.packet_max_bytes {
         let problem = format!("is more than the longest packet, {} bytes", model.packet_max_bytes);

@@ -163,6 +163,14 @@ fn generated_hosts_fill_switches_and_links_take_the_last_ports() {
 }
 
 #[test]
+fn hosts_of_each_switch_need_switches() {
+    let text = "name = \"n\"\n[host_models.h]\nnic = [{ name = \"e\", rate_gbps = 1 }]\n\
+                [hosts]\nmodel = \"h\"\nper_switch = 2\n";
+    let error = Machine::parse("n.toml", text).expect_err("there are none");
+    assert!(error.to_string().contains("hosts.per_switch: there are no switches"), "{error}");
+}
+
+#[test]
 fn hosts_cabled_to_each_other_need_no_switch() {
     let text = r#"name = "three"
 [host_models.h]
@@ -396,6 +404,14 @@ const BAD: &[Bad] = &[
         "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, \
          packet_max_bytes = 2048, packet_min_bytes = 2049 }",
         "switch_models.eight.router.packet_min_bytes", "", "more than the longest packet, 2048 bytes"),
+    listed("vlans_max = 64",
+        "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 2049, \
+         packet_max_bytes = 2048, packet_min_bytes = 32 }",
+        "switch_models.eight.router.flit_bytes", "", "more than the longest packet, 2048 bytes"),
+    listed("vlans_max = 64",
+        "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, \
+         packet_max_bytes = 2048, packet_min_bytes = 32, header_bytes = 2048 }",
+        "switch_models.eight.router.header_bytes", "", "no payload in a packet of 2048 bytes"),
     listed("vlans_max = 64", "pause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "but not when it begins"),
     listed("vlans_max = 64", "pause_on_bytes = 2000\npause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "more than `pause_on_bytes`"),
     listed("vlans_max = 64", "queue_bytes = 10", "switch_models.eight.queue_bytes", "10", "out of range"),

@@ -125,6 +125,9 @@ type NicsOfSends = BTreeMap<(u32, u32), BTreeSet<Option<u8>>>;
 /// A place and what is wrong there.
 type Problem = (Option<usize>, String);
 
+/// The least length that no message has, bytes: as that of a simulation's option.
+const LENGTH_END: u64 = 1 << 50;
+
 impl Schedule {
     /// Reads a file of either form.
     ///
@@ -254,17 +257,23 @@ impl Schedule {
         self.ranks.iter().enumerate().flat_map(|(rank, all)| all.iter().map(move |one| (rank as u32, one)))
     }
 
-    /// What the forms have no place for, but would never end: ranks that are none, and circles.
+    /// What the forms have no place for, but would never end: ranks that are none, lengths that nobody sends,
+    /// and circles.
     fn check(&self) -> Result<(), String> {
         let rank_count = self.ranks.len();
         for (rank, operations) in self.ranks.iter().enumerate() {
             let exists = |peer: u32| (peer as usize) < rank_count;
             for (index, operation) in operations.iter().enumerate() {
-                let peer = match operation.kind {
-                    Kind::Send { to, .. } => Some(to),
-                    Kind::Receive { from, .. } => from,
-                    Kind::Calculate { .. } => None,
+                let (peer, bytes) = match operation.kind {
+                    Kind::Send { to, bytes, .. } => (Some(to), bytes),
+                    Kind::Receive { from, bytes, .. } => (from, bytes),
+                    Kind::Calculate { .. } => (None, 0),
                 };
+                if bytes >= LENGTH_END {
+                    return Err(format!(
+                        "rank {rank}, operation {index}: {bytes} bytes: below 2^50 are possible"
+                    ));
+                }
                 if let Some(peer) = peer.filter(|&peer| !exists(peer)) {
                     return Err(format!(
                         "rank {rank}, operation {index}: rank {peer} is none of the {rank_count}"

@@ -97,10 +97,15 @@ fn mistakes_are_named_with_their_line() {
         ("num_ranks 1\nrank 0 {\na: calc 1\na requires a\n}", "x.goal: rank 0, operation 0: requires itself"),
         ("num_ranks 99999999999\n", "x.goal:1: 99999999999 ranks"),
         ("num_ranks 1\nrank 0 {\nsend 8b to 0 tag\n}", "x.goal:3: 'tag' without a value"),
+        (
+            "num_ranks 1\nrank 0 {\nsend 1125899906842624b to 0\n}",
+            "x.goal: rank 0, operation 0: 1125899906842624 bytes: below 2^50",
+        ),
     ] {
         let error = read(text).unwrap_err();
         assert!(error.starts_with(expected), "{text:?}: {error}");
     }
+    assert!(read("num_ranks 1\nrank 0 {\nrecv 1125899906842623b from 0\n}").is_ok(), "the longest");
 }
 
 #[test]
