@@ -11,7 +11,7 @@ use crate::post::Post;
 use crate::request::SENT;
 use crate::runtime::machine::Machine;
 use crate::runtime::net::{Net, on_device};
-use crate::runtime::wait::{finish_both, wait, wait_direct, wait_until};
+use crate::runtime::wait::{finish_both, found_nothing, wait, wait_direct, wait_until};
 use crate::state::{Guard, Process, process};
 use crate::why::Waits;
 use ayatori_core::Error;
@@ -383,6 +383,18 @@ fn probe_once(
     }
 }
 
+/// One look after a round of progress.
+fn probe_now(wanted: (c_int, c_int, MPI_Comm), take: bool) -> Result<Option<(MPI_Message, Status)>, Fault> {
+    let mut process = process()?;
+    process.progress();
+    let found = probe_once(&mut process, wanted, take)?;
+    drop(process);
+    if found.is_none() {
+        found_nothing();
+    }
+    Ok(found)
+}
+
 /// Waits for a message: as long as none is found, the core looks after who may send it.
 fn probe_until(
     (source, tag, comm): (c_int, c_int, MPI_Comm),
@@ -580,9 +592,7 @@ api! {
 
     /// MPI-5.0 §3.8.1
     fn MPI_Iprobe(source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, status: Out<MPI_Status>) on comm {
-        let mut process = process()?;
-        process.progress();
-        let found = probe_once(&mut process, (source, tag, comm), false)?;
+        let found = probe_now((source, tag, comm), false)?;
         if let Some((_, found)) = found {
             give_status(status, &probed(found));
         }
@@ -598,9 +608,7 @@ api! {
 
     /// MPI-5.0 §3.8.2
     fn MPI_Improbe(source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, message: Out<MPI_Message>, status: Out<MPI_Status>) on comm {
-        let mut process = process()?;
-        process.progress();
-        let found = probe_once(&mut process, (source, tag, comm), true)?;
+        let found = probe_now((source, tag, comm), true)?;
         if let Some((handle, found)) = found {
             give_status(status, &probed(found));
             message.set("message", handle)?;

@@ -24,7 +24,7 @@ use std::sync::{Mutex, Once};
 use super::exit::{call_at_exit, launcher};
 use super::helper;
 use super::mode::Mode;
-use super::wait::{wait, wait_until};
+use super::wait::{self, wait, wait_until};
 use super::{launch, left};
 
 /// The thread that started MPI, by the kernel's id.
@@ -112,6 +112,7 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
     let mut process = state::process_in_any_phase();
     process.join(job.id, job.world, job.parent, job.machine);
     helper::prepare(&mut process, job.count == 1);
+    wait::prepare(process.engine());
     crate::fault::set_first_process(job.world.first);
     let (world, only) = (Group::consecutive(job.world.first, job.count), Group::single(job.id));
     let rank = job.id.0 - job.world.first.0;

@@ -15,7 +15,7 @@ use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::request::{Completion, Posted};
 use ayatori_devices::shm::{Wait, WaitStep};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::helper::Resting;
@@ -380,12 +380,37 @@ impl Drop for Awaiting {
     }
 }
 
-/// A test has found nothing: where threads outnumber CPUs the engine's is let to run, for there is no
-/// progress without it.
+/// Whether the ranks of this host outnumber its CPUs.
+static IS_CROWDED: AtomicBool = AtomicBool::new(false);
+/// Tests that have found nothing since the last yield.
+static TESTS_COUNT: AtomicU32 = AtomicU32::new(0);
+/// One of this many such tests yields where ranks share CPUs. They take some two microseconds, in which what
+/// is on its way from a rank that runs comes; a program that computes between its tests seldom loses a slice.
+const TESTS_PER_YIELD: u32 = 16;
+
+/// The process has joined its job.
+pub(super) fn prepare(machine: &Machine) {
+    IS_CROWDED.store(machine.device.policy().spins_count == 0, Ordering::Relaxed);
+}
+
+/// A test or a probe has found nothing; its caller has released the process. In mode *offload* the engine's
+/// thread is let to run, for there is no progress without it. Where ranks share CPUs others are, too: what
+/// the caller polls for may be theirs to send, and each would have to wait for the end of this one's slice.
 #[inline]
 pub(crate) fn found_nothing() {
     if mode() == Mode::Offload {
         std::thread::yield_now();
+    } else if IS_CROWDED.load(Ordering::Relaxed) {
+        share_cpu();
+    }
+}
+
+/// Threads may lose counts to each other.
+fn share_cpu() {
+    let count = TESTS_COUNT.load(Ordering::Relaxed) + 1;
+    TESTS_COUNT.store(count % TESTS_PER_YIELD, Ordering::Relaxed);
+    if count == TESTS_PER_YIELD {
+        ayatori_devices::shm::yield_now();
     }
 }
 

@@ -6,7 +6,7 @@ use crate::arguments::*;
 use crate::fault::{Fault, fault};
 use crate::runtime::machine::Machine;
 use crate::runtime::sleepers;
-use crate::runtime::wait::wait_until;
+use crate::runtime::wait::{found_nothing, wait_until};
 use crate::state::process;
 use crate::why::Waits;
 use crate::win::{self, Epochs, FenceWay, Held, Win};
@@ -285,6 +285,8 @@ api! {
                 win.epochs.waited();
                 Ok(())
             })?;
+        } else {
+            found_nothing();
         }
         flag.set("flag", is_over.into())
     }
