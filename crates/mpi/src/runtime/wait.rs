@@ -381,7 +381,7 @@ impl Drop for Awaiting {
 }
 
 /// Whether the ranks of this host outnumber its CPUs.
-static IS_CROWDED: AtomicBool = AtomicBool::new(false);
+static SHARES_CPUS: AtomicBool = AtomicBool::new(false);
 /// Tests that have found nothing since the last yield.
 static TESTS_COUNT: AtomicU32 = AtomicU32::new(0);
 /// One of this many such tests yields where ranks share CPUs. They take some two microseconds, in which what
@@ -390,7 +390,7 @@ const TESTS_PER_YIELD: u32 = 16;
 
 /// The process has joined its job.
 pub(super) fn prepare(machine: &Machine) {
-    IS_CROWDED.store(machine.device.policy().spins_count == 0, Ordering::Relaxed);
+    SHARES_CPUS.store(machine.device.policy().spins_count == 0, Ordering::Relaxed);
 }
 
 /// A test or a probe has found nothing; its caller has released the process. In mode *offload* the engine's
@@ -400,7 +400,7 @@ pub(super) fn prepare(machine: &Machine) {
 pub(crate) fn found_nothing() {
     if mode() == Mode::Offload {
         std::thread::yield_now();
-    } else if IS_CROWDED.load(Ordering::Relaxed) {
+    } else if SHARES_CPUS.load(Ordering::Relaxed) {
         share_cpu();
     }
 }
