@@ -48,7 +48,7 @@ pub(crate) struct Receiver {
     /// The packet at the front has been reported as one in pieces.
     pub(super) is_announced: bool,
     /// Memory of all bulk lines is mapped, as far as the system does that beforehand.
-    has_mapped: bool,
+    pub(super) has_mapped: bool,
 }
 
 /// Content of the ring's front.
@@ -175,7 +175,7 @@ impl Receiver {
             self.blocks.map(self.start as usize, need);
         } else if is_placed && !self.is_place(header_bytes, payload_bytes) {
             return Seen::Corrupt;
-        } else if !self.has_mapped {
+        } else if !self.has_mapped && self.next_line[BULK] > PROVIDED_FIRST_LINES {
             self.map_bulk();
         }
         if self.word as usize & IN_PIECES == 0 || self.is_whole() {
@@ -188,16 +188,13 @@ impl Receiver {
         }
     }
 
-    /// Has the system map the memory of the bulk lines, once the writer uses more than the first ones and so
-    /// has had all of it provided: a sixth of a millisecond for 2 MiB. Else each stretch of 64 KiB takes
-    /// 6 µs when it is first read.
+    /// Has the system map the memory of the bulk lines: the writer has used more than the first ones, and so
+    /// has had all of it provided. That takes a sixth of a millisecond for 2 MiB; else each stretch of 64 KiB
+    /// takes 6 µs when it is first read.
     #[cold]
     fn map_bulk(&mut self) {
-        let (area, start, need) = self.run_counts();
-        if area == BULK && self.areas.each[BULK].index_of(start) + need > PROVIDED_FIRST_LINES {
-            self.has_mapped = true;
-            sys::map_for_reading(&self.ring.areas[BULK][..self.areas.each[BULK].count as usize]);
-        }
+        self.has_mapped = true;
+        sys::map_for_reading(&self.ring.areas[BULK][..self.areas.each[BULK].count as usize]);
     }
 
     /// Reads how the writer uses the lines. Whether it can.

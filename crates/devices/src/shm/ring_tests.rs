@@ -542,6 +542,24 @@ fn memory_of_bulk_lines_is_provided_first_for_few_then_for_all() {
 }
 
 #[test]
+fn memory_of_bulk_lines_is_mapped_once_if_they_are_used() {
+    const FEW: usize = PROVIDED_FIRST_LINES as usize / 4;
+    // Few bulk lines, which are used again and again; more than those that are provided first; none used.
+    for (bulk, payload_lines, is_used) in [(FEW, FEW / 4, true), (8 * FEW, FEW, true), (8 * FEW, 16, false)] {
+        let ring = ring(64, [128, bulk]);
+        let (mut sender, mut receiver) = (Sender::new(ring, false), Receiver::new(ring));
+        let payload = vec![7; payload_lines * LINE_BYTES];
+        let packets_before = PROVIDED_FIRST_LINES as usize / payload_lines + 1;
+        for packet in 0..2 * packets_before {
+            push(&mut sender, &[1; 32], [&payload, &[]]).unwrap();
+            assert_eq!(receiver.poll(), Seen::Packet);
+            assert_eq!(receiver.has_mapped, is_used && packet >= packets_before, "{bulk} lines, {packet}");
+            receiver.release();
+        }
+    }
+}
+
+#[test]
 fn two_threads_see_every_packet_whole_and_in_order() {
     let ring = ring(16, [512, 2048]);
     let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
