@@ -48,8 +48,6 @@ const DEEP: u32 = 16;
 pub(crate) trait Occupant {
     /// Whether there is work for the helper.
     fn has_work(&self) -> bool;
-    /// Does what can be done of it at once.
-    fn do_rest(&mut self);
     /// Whether there are links, on which acknowledgements may be due, or awaited.
     fn has_links(&self) -> bool;
     /// A call ends while others may call.
@@ -335,27 +333,10 @@ impl<T: Occupant> Guard<'_, T> {
         }
     }
 
-    /// Whether the helper would be woken from its first sleep, or started, for these depths.
-    #[inline(always)]
-    fn is_idle_for(&self, depths: u32) -> bool {
-        self.of.flags.load(Ordering::Relaxed) & depths & IDLE != 0
-    }
-
-    /// From which depths it is woken for what is left once what can be done at once is.
-    #[cold]
-    #[inline(never)]
-    fn depths_after_rest(&mut self) -> u32 {
-        self.do_rest();
-        self.depths()
-    }
-
     /// Apart from the other end: that one then saves no register.
     #[inline(never)]
     fn end_shared(&mut self) {
-        let mut depths = self.depths();
-        if self.is_idle_for(depths) {
-            depths = self.depths_after_rest();
-        }
+        let depths = self.depths();
         self.end_shared_call();
         self.wake(depths);
         self.of.unlock();
@@ -378,21 +359,6 @@ impl<T: Occupant> Guard<'_, T> {
             return self.end_shared();
         }
         let depths = self.depths();
-        if self.is_idle_for(depths) {
-            return self.end_leaving_work();
-        }
-        self.leave(depths);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn end_leaving_work(&mut self) {
-        let depths = self.depths_after_rest();
-        self.leave(depths);
-    }
-
-    #[inline(always)]
-    fn leave(&mut self, depths: u32) {
         let calls = self.of.calls.load(Ordering::Relaxed);
         self.of.calls.store(calls.wrapping_add(1), Ordering::Release);
         compiler_fence(Ordering::SeqCst);

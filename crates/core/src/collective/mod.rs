@@ -109,6 +109,12 @@ impl Collectives<'_> {
         };
         let running = Box::new(Running { schedule, span, then, failure: None });
         match self.settle_collective(id, status, running) {
+            // All messages were there. What their senders are to be told, such as credit, leaves in the next
+            // round: a caller that goes on without one would leave it to others to see to that.
+            Some(completion) if self.messages.wants_transmit() => {
+                self.messages.complete(id, completion);
+                Posted::Pending(id)
+            }
             Some(completion) => {
                 self.messages.requests.remove(id);
                 Posted::Done(completion)

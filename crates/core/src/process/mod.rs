@@ -116,13 +116,7 @@ impl Process {
     /// not exact. Later something may be due if the process [`wants_time`](Self::wants_time), too.
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.has_requests() | self.wants_transmit()
-    }
-
-    /// Whether there are requests, also those that are over and not taken, or not started.
-    #[inline]
-    pub fn has_requests(&self) -> bool {
-        !self.messages.requests.is_empty()
+        !self.messages.requests.is_empty() | self.wants_transmit()
     }
 
     /// Whether data of long messages is on its way, out or in. Looks at every transfer: for a caller with

@@ -60,16 +60,6 @@ impl Engine {
         self.own.as_ref().is_some_and(|machine| machine.core.is_busy() || machine.device.may_hold())
     }
 
-    /// Sends what a call that leaves no request has left to be sent, such as credit: for that alone no thread
-    /// need start.
-    pub(crate) fn transmit_rest(&mut self) {
-        if let Some(Machine { core, device, .. }) = &mut self.own
-            && !core.has_requests()
-        {
-            core.poll_transmit(device);
-        }
-    }
-
     /// Whether there are links, on which acknowledgements may be due, or awaited.
     #[inline(always)]
     pub(crate) fn has_links(&self) -> bool {

@@ -345,10 +345,6 @@ impl Occupant for Process {
         self.engine.has_work()
     }
 
-    fn do_rest(&mut self) {
-        self.engine.transmit_rest();
-    }
-
     #[inline(always)]
     fn has_links(&self) -> bool {
         self.engine.has_links()

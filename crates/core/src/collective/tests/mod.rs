@@ -257,6 +257,34 @@ fn persistent_collectives_match_in_the_order_they_were_made() {
 }
 
 #[test]
+fn an_operation_whose_messages_were_there_owes_no_credit() {
+    const BYTES: usize = 64 << 10;
+    let rail = RailCapabilities {
+        packet_bytes_max: 2 * BYTES,
+        eager_bytes_max: BYTES,
+        ..RailCapabilities::default()
+    };
+    let mut net = Net::new(2, 1, rail);
+    // A quarter of what a sender may have outstanding, for which credit is due.
+    for (at, value) in [1, 0].into_iter().enumerate() {
+        net.progress(at, 1);
+        let (process, port) = &mut net.nodes[at];
+        let (buffer, bytes) = memory(vec![value; BYTES]);
+        let context = coll::Context { rank: at as u32, size: 2 };
+        let choice = coll::Choice { algorithm: coll::Algorithm::Binomial, segment_bytes: 0 };
+        let schedule = coll::bcast(process.schedule_pool(), context, buffer, 0, choice).unwrap();
+        // As a blocking call does it.
+        if let Posted::Pending(id) = process.collectives().start(port, CommId::WORLD, schedule).unwrap() {
+            process.progress(port);
+            assert_eq!(process.take(id), Ok(Some(Completion::EMPTY)));
+        }
+        assert_eq!(bytes, vec![1; BYTES]);
+        assert!(!process.is_busy(), "{at} leaves something to be done");
+        assert_eq!(process.credit(ProcessId(1 - at as u32)).map(|(_, owed)| owed), Some(0));
+    }
+}
+
+#[test]
 fn a_freed_communicator_is_gone_and_the_predefined_ones_stay() {
     let mut net = Net::of_short_packets(1, 0);
     let (process, port) = &mut net.nodes[0];
