@@ -108,6 +108,10 @@ const CASES: &[Case] = &[
     Case { how: "sleeps", ranks: 2, launch: HERE, code: 0, says: &["rank 1 is in user code", "sleeps or waits outside of MPI"] },
     Case { how: "stops", ranks: 2, launch: HERE, code: 0, says: &[
         "No deadlock: rank 0 waits for rank 1", "does not answer: stopped", "rank 1 is stopped"] },
+    Case { how: "served", ranks: 2, launch: HERE, code: 0, says: &[
+        "No deadlock: rank 1 waits for rank 0, which can go on:", "rank 0 (tag 3, MPI_COMM_WORLD)"] },
+    Case { how: "served", ranks: 2, launch: OFFLOAD, code: 0, says: &[
+        "No deadlock: rank 1 waits for rank 0, which can go on:", "rank 0 (tag 3, MPI_COMM_WORLD)"] },
     Case { how: "polls", ranks: 2, launch: HERE, code: 0, says: &["rank 1 makes calls in MPI_Iprobe"] },
 ];
 

@@ -123,6 +123,15 @@ int main(int argc, char **argv) {
             if (rank == 0) compute();
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win);
         }
+    } else if (!strcmp(how, "served")) { /* rank 1 waits and always finds something to do for rank 0 */
+        MPI_Win win;
+        MPI_Win_create(buffer, sizeof buffer, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+        MPI_Win_lock_all(0, win);
+        while (rank == 0) {
+            for (int n = 0; n < 100; n++) MPI_Accumulate(&value, 1, MPI_INT, 1, n, 1, MPI_INT, MPI_SUM, win);
+            MPI_Win_flush(1, win);
+        }
+        receive(0, 3);
     } else if (!strcmp(how, "computes")) {
         if (rank == 1) compute();
         receive(1, 1);

@@ -2,8 +2,9 @@
 //!
 //! Every call writes which function it is, by `boundary::enter`, into words that the launcher can see
 //! (`devices::shm::CallWords`). The reason of a wait is collected only on an inquiry: a call that is about to
-//! sleep, or has just woken, reads one word and then answers with a [`Snapshot`]; so do some calls on entry.
-//! A process that computes does not answer: its words show that.
+//! sleep, has just woken, or goes on waiting after a round that found something to do, reads one word and
+//! then answers with a [`Snapshot`]; so do some calls on entry. A process that computes does not answer: its
+//! words show that.
 //!
 //! With `MPI_THREAD_MULTIPLE` each waiting thread adds its part to the answer.
 

@@ -303,7 +303,7 @@ impl Machine {
                 // The previous round may have left work for this one that the device does not know of. If
                 // other programs compute on the CPUs, the first step after it may be to sleep.
                 if self.progress() {
-                    return false;
+                    return calls::words().is_asked();
                 }
                 self.expect_long(asleep.is_none());
                 asleep.get_or_insert_with(Instant::now);
@@ -331,9 +331,15 @@ impl Machine {
             if let Some(result) = done(&mut self.core)? {
                 return Ok(Some(result));
             }
-            if worked {
-                wait = self.device.policy().start();
-            } else if self.pause(&mut wait, asleep) {
+            // One that always finds something to do does not come to where it would sleep.
+            let is_asked = match worked {
+                true => {
+                    wait = self.device.policy().start();
+                    calls::words().is_asked()
+                }
+                false => self.pause(&mut wait, asleep),
+            };
+            if is_asked {
                 return Ok(None);
             }
         }

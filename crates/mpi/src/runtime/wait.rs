@@ -132,9 +132,11 @@ pub(crate) fn wait_for_node(
         }
         if is_shared {
             process = waiter.rest(process, &mut wait, Waits::Node(comm))?;
+            why::answer_if_asked(&mut process, Waits::Node(comm), waiter.asleep);
             continue;
         }
         if worked {
+            why::answer_if_asked(&mut process, Waits::Node(comm), waiter.asleep);
             continue;
         }
         match wait.step() {
@@ -171,6 +173,7 @@ pub(crate) fn wait_until<R>(
         let policy = process.engine.policy();
         if worked {
             wait = None;
+            why::answer_if_asked(&mut process, waits, waiter.asleep);
         }
         let wait = wait.get_or_insert_with(|| policy.start());
         process = waiter.pause(process, wait, waits)?;
@@ -194,6 +197,7 @@ pub(crate) fn wait_for_any<R>(
         if completions != last {
             wait = None;
             last = completions;
+            why::answer_if_asked(&mut process, waits, waiter.asleep);
         }
         let policy = process.engine.policy();
         let wait = wait.get_or_insert_with(|| policy.start());
@@ -326,6 +330,7 @@ impl Waiter {
         let stands_in = step != WaitStep::Sleep || self.asleep.is_none();
         if stands_in && !by_borrowing && self.awaiting.is_some() && process.stand_in() {
             *wait = process.engine.policy().start();
+            why::answer_if_asked(&mut process, waits, self.asleep);
             return Ok(process);
         }
         if step == WaitStep::Sleep
