@@ -131,7 +131,7 @@ impl Process {
             State::Complete(_) | State::Inactive | State::Started(Posted::Done(_)) => Need::Nothing,
             State::Partitioned(of) => self.need_of_partitioned(id, of),
             State::Collective(running) => Need::Collective(self.explain_collective(id, running)),
-            State::Parts(..) => Need::Other(self.rma.need_of(id)),
+            State::Parts(..) => Need::Other(self.rma.need_of(id, |process| self.told(process))),
             State::Elsewhere => Need::Other("its next step".into()),
             _ => Need::Progress { peer },
         }

@@ -303,12 +303,15 @@ impl Rma {
         }
     }
 
-    /// The need of a window's request, as text.
-    pub(crate) fn need_of(&self, id: RequestId) -> String {
+    /// The need of a window's request, as text. `told`: the number by which a process is named.
+    pub(crate) fn need_of(&self, id: RequestId, told: impl Fn(ProcessId) -> ProcessId) -> String {
         let waiters =
             self.windows.iter().flatten().flat_map(|window| window.waiters.iter().map(move |w| (window, w)));
         let found = waiters.into_iter().find(|(_, (waiter, _))| *waiter == id);
-        found.map_or_else(|| "an operation on a window".into(), |(window, (_, wants))| window.need(wants))
+        match found {
+            Some((window, (_, wants))) => window.need(wants, told),
+            None => "an operation on a window".into(),
+        }
     }
 
     /// Whether a request waits for other processes' work at windows, or another process for a lock here.

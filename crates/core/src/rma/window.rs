@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, Piece, Scratch};
 use crate::data::Data;
 use crate::error::Error;
 use crate::group::Group;
-use crate::ids::{ContextId, Rank, RequestId, Tag};
+use crate::ids::{ContextId, ProcessId, Rank, RequestId, Tag};
 use crate::layout::{Layout, Region};
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -534,11 +534,11 @@ impl Window {
         }
     }
 
-    /// The condition that a request waits for, as text.
-    pub(crate) fn need(&self, wants: &Wants) -> String {
+    /// The condition that a request waits for, as text. `told`: the number by which a process is named.
+    pub(crate) fn need(&self, wants: &Wants, told: impl Fn(ProcessId) -> ProcessId) -> String {
         let processes = self.missing(wants).filter_map(|rank| self.group.process(rank));
         let mut list: Vec<String> =
-            processes.take(NAMED_MAX + 1).map(|process| format!("{}", process.0)).collect();
+            processes.take(NAMED_MAX + 1).map(|process| format!("{}", told(process).0)).collect();
         if list.len() > NAMED_MAX {
             list[NAMED_MAX] = "…".into();
         }
@@ -642,7 +642,7 @@ mod tests {
     fn eight_processes_that_are_missing_are_named() {
         let group = Group::world(12);
         let window = Window::new(ContextId::WORLD, group, 0, Memory::Fixed(Buffer::leaked(1)));
-        let need = |count| window.need(&Wants::Posts((0..count).collect()));
+        let need = |count| window.need(&Wants::Posts((0..count).collect()), |process| process);
         assert_eq!(need(8), "MPI_Win_post of ranks 0, 1, 2, 3, 4, 5, 6, 7");
         assert_eq!(need(9), "MPI_Win_post of ranks 0, 1, 2, 3, 4, 5, 6, 7, …");
         assert_eq!(need(12), need(9));
@@ -772,10 +772,10 @@ mod tests {
             window.peers[rank].fences = 1;
         }
         assert_eq!(missing(&window, &Wants::Fence(1)), [0, 2, 3]);
-        let need = |wants| window.need(&wants);
-        assert_eq!(need(Wants::Done(None)), "its operations on the windows of ranks 0, 2");
-        assert_eq!(need(Wants::Locks([0, 1].into())), "the locks of the windows of ranks 0");
-        assert_eq!(need(Wants::Completes([3, 0].into())), "MPI_Win_complete of ranks 0");
+        let need = |wants| window.need(&wants, |process| ProcessId(process.0 + 50));
+        assert_eq!(need(Wants::Done(None)), "its operations on the windows of ranks 50, 52");
+        assert_eq!(need(Wants::Locks([0, 1].into())), "the locks of the windows of ranks 50");
+        assert_eq!(need(Wants::Completes([3, 0].into())), "MPI_Win_complete of ranks 50");
     }
 
     #[test]

@@ -260,5 +260,6 @@ fn fences_of_more_members_are_refused() {
 fn rank_waiting_at_a_fence_names_the_awaited_ranks() {
     let mut world = world();
     let Posted::Pending(id) = begin(&mut world.net, 0) else { panic!("the other one has not come") };
-    assert_eq!(world.net.nodes[0].0.windows().rma.need_of(id), "MPI_Win_fence of ranks 1");
+    let need = world.net.nodes[0].0.windows().rma.need_of(id, |process| process);
+    assert_eq!(need, "MPI_Win_fence of ranks 1");
 }
