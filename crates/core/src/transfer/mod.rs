@@ -41,7 +41,7 @@ pub(crate) use send::Announcement;
 
 use crate::buffer::{Buffer, Scratch};
 use crate::data::Data;
-use crate::device::{Device, Gap, RemoteKey, Token};
+use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion, Submitted, Token};
 use crate::error::Blame;
 use crate::ids::{ContextId, Rail, RailSet, RequestId, TransferId};
 use crate::link::{LinkIndex, Links, Units};
@@ -466,6 +466,52 @@ impl Transfers {
         }
         self.end(id);
         Ok(())
+    }
+
+    /// Has the device put or get bytes of a transfer. Bytes to put that lie in several pieces are packed
+    /// before. `count` notes what has begun, before it ends. `false`: the device refuses.
+    fn submit<D: Device>(
+        &mut self,
+        device: &mut D,
+        links: &mut Links,
+        id: TransferId,
+        (rail, remote, length): (Rail, RemoteRegion, u64),
+        what: What,
+        count: impl FnOnce(&mut Self, &mut Links),
+    ) -> Result<bool, Full> {
+        let Some(transfer) = self.transfers.get(id) else { return Ok(false) };
+        let (link, at, offset) = (transfer.link, links.now(), remote.offset as usize);
+        let is_put = matches!(what, What::Put(_));
+        let (local, stage) = match transfer.data.as_memory() {
+            Some(buffer) => (buffer.part(offset, length as usize), None),
+            None => {
+                let mut memory = Scratch::new(length as usize);
+                let stage = memory.buffer(length as usize);
+                if is_put {
+                    transfer.data.copy_out(offset, stage);
+                }
+                (stage, Some((memory, stage)))
+            }
+        };
+        // What is got is not under way by our side of the rail.
+        let bytes = if is_put { length } else { 0 };
+        let operation = Operation { transfer: id, link, rail, bytes, at, what, stage };
+        let id = self.operations.insert(operation);
+        let (peer, token) = (links.get(link).peer(), Token(id.to_bits()));
+        let submitted = match is_put {
+            true => device.put(rail, peer, local, remote, token),
+            false => device.get(rail, peer, local, remote, token),
+        };
+        if matches!(submitted, Err(Full) | Ok(Submitted::Refused)) {
+            self.operations.discard(id);
+            return submitted.map(|_| false);
+        }
+        links.get_mut(link).begin_operation(rail, bytes, at);
+        count(self, links);
+        if submitted == Ok(Submitted::Done) {
+            self.on_operation_end(device, links, token, true);
+        }
+        Ok(true)
     }
 
     /// A put or get has ended.

@@ -4,9 +4,9 @@ use super::choose::{self, Announced, Failure, Rails, Shape, Way};
 use super::spread::Gather;
 use super::state::{Event, State};
 use super::{Measured, Operation, Transfer, Transfers, What, Work};
-use crate::buffer::{Buffer, Payload, Scratch, payload_len};
+use crate::buffer::{Buffer, Payload, payload_len};
 use crate::data::Data;
-use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion, Submitted, Token};
+use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion};
 use crate::error::Blame;
 use crate::ids::{Rail, RailSet, RequestId, TransferId};
 use crate::link::{LinkIndex, Links, UnitsReceived};
@@ -198,45 +198,24 @@ impl Transfers {
         id: TransferId,
         next: &NextGet,
     ) -> Result<(), Full> {
-        let Some(transfer) = self.transfers.get_mut(id) else { return Ok(()) };
-        let (link, now) = (transfer.link, links.now());
+        let Some(Transfer { work: Work::Get(_), .. }) = self.transfers.get(id) else { return Ok(()) };
         let NextGet { part, rail, key, offset, length } = *next;
-        let Work::Get(fetch) = &mut transfer.work else { return Ok(()) };
         let most = device.rails()[usize::from(rail.0)].transfer_bytes_max.max(1);
         let length = length.min(most as u64);
-        let (local, stage) = match transfer.data.as_memory() {
-            Some(buffer) => (buffer.part(offset as usize, length as usize), None),
-            None => {
-                let mut memory = Scratch::new(length as usize);
-                let stage = memory.buffer(length as usize);
-                (stage, Some((memory, stage)))
-            }
-        };
-        let what = What::Get(offset);
-        let operation = Operation { transfer: id, link, rail, bytes: 0, at: now, what, stage };
-        let token = self.operations.insert(operation);
-        let region = RemoteRegion { key, offset };
-        let got = device.get(rail, links.get(link).peer(), local, region, Token(token.to_bits()));
-        match got {
-            Ok(Submitted::Done | Submitted::Pending) => {
+        let on = (rail, RemoteRegion { key, offset }, length);
+        let count = |all: &mut Self, _: &mut Links| {
+            if let Some(Transfer { work: Work::Get(fetch), .. }) = all.transfers.get_mut(id) {
                 fetch.issued += length;
                 if let Some(part) = part.and_then(|part| fetch.parts.get_mut(part)) {
                     part.next += length;
                 }
                 fetch.in_flight += 1;
-                links.get_mut(link).begin_operation(rail, 0, now);
-                if got == Ok(Submitted::Done) {
-                    self.on_operation_end(device, links, Token(token.to_bits()), true);
-                }
             }
-            Ok(Submitted::Refused) => {
-                self.operations.remove(token);
-                fetch.failure = Some(Failure::Refused);
-            }
-            Err(Full) => {
-                self.operations.remove(token);
-                return Err(Full);
-            }
+        };
+        if !self.submit(device, links, id, on, What::Get(offset), count)?
+            && let Some(Transfer { work: Work::Get(fetch), .. }) = self.transfers.get_mut(id)
+        {
+            fetch.failure = Some(Failure::Refused);
         }
         Ok(())
     }

@@ -4,9 +4,8 @@ use super::choose::{self, Learnt, Question, Rails, Way};
 use super::spread::Spread;
 use super::state::{Event, State};
 use super::{Measured, Operation, Transfer, Transfers, What, Work, shape_of};
-use crate::buffer::Scratch;
 use crate::data::Data;
-use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion, Submitted, Token};
+use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion};
 use crate::error::Blame;
 use crate::ids::{Rail, RequestId, TransferId};
 use crate::link::{LinkIndex, Links, Pick, Rest, Run, Units};
@@ -151,18 +150,32 @@ impl Transfers {
         }
     }
 
+    /// Changes which units are still to be sent, and tells the link how much that is. `None`: the transfer
+    /// sends nothing.
+    fn change_unsent<R>(
+        &mut self,
+        links: &mut Links,
+        id: TransferId,
+        change: impl FnOnce(&mut Spread) -> R,
+    ) -> Option<R> {
+        let Transfer { link, work: Work::Send(spread), .. } = self.transfers.get_mut(id)? else {
+            return None;
+        };
+        let before = spread.unsent_bytes();
+        let changed = change(spread);
+        links.get_mut(*link).unsent_changed(before, spread.unsent_bytes());
+        Some(changed)
+    }
+
     /// Some units to one rail.
     fn give<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) -> Given {
         let now = links.now();
+        if self.change_unsent(links, id, Spread::has_next) != Some(true) {
+            return Given::All;
+        }
         let Some(transfer) = self.transfers.get_mut(id) else { return Given::All };
         let link = links.get_mut(transfer.link);
         let Work::Send(spread) = &mut transfer.work else { return Given::All };
-        let before = spread.unsent_bytes();
-        let has_next = spread.has_next();
-        link.unsent_changed(before, spread.unsent_bytes());
-        if !has_next {
-            return Given::All;
-        }
         link.look();
         loop {
             let rest = Rest {
@@ -199,7 +212,7 @@ impl Transfers {
             match sent {
                 Ok(pieces) => {
                     let settles_later = link.settles_later();
-                    self.note_sent(links, id, run);
+                    self.change_unsent(links, id, |spread| spread.sent(run));
                     if !settles_later {
                         self.on_settled(device, links, id, run);
                     }
@@ -211,15 +224,6 @@ impl Transfers {
         }
     }
 
-    /// Removes units from those still to be sent.
-    fn note_sent(&mut self, links: &mut Links, id: TransferId, run: Run) {
-        let Some(transfer) = self.transfers.get_mut(id) else { return };
-        let Work::Send(spread) = &mut transfer.work else { return };
-        let before = spread.unsent_bytes();
-        spread.sent(run);
-        links.get_mut(transfer.link).unsent_changed(before, spread.unsent_bytes());
-    }
-
     /// Puts units by a rail.
     fn put<D: Device>(
         &mut self,
@@ -228,43 +232,22 @@ impl Transfers {
         (rail, key): (Rail, RemoteKey),
         units: Units,
     ) -> Given {
-        let (id, now) = (units.transfer, links.now());
-        let Some(transfer) = self.transfers.get_mut(id) else { return Given::All };
-        let (link, total) = (transfer.link, transfer.total);
-        let (offset, length) = units.run.range(units.unit_bytes, total);
-        let (local, stage) = match transfer.data.as_memory() {
-            Some(buffer) => (buffer.part(offset as usize, length as usize), None),
-            None => {
-                let mut memory = Scratch::new(length as usize);
-                let stage = memory.buffer(length as usize);
-                transfer.data.copy_out(offset as usize, stage);
-                (stage, Some((memory, stage)))
-            }
+        let id = units.transfer;
+        let Some(Transfer { total, .. }) = self.transfers.get(id) else { return Given::All };
+        let (offset, length) = units.run.range(units.unit_bytes, *total);
+        let on = (rail, RemoteRegion { key, offset }, length);
+        let count = |all: &mut Self, links: &mut Links| {
+            all.change_unsent(links, id, |spread| spread.sent(units.run));
         };
-        let what = What::Put(units);
-        let operation = Operation { transfer: id, link, rail, bytes: length, at: now, what, stage };
-        let token = self.operations.insert(operation);
-        let region = RemoteRegion { key, offset };
-        let put = device.put(rail, links.get(link).peer(), local, region, Token(token.to_bits()));
-        match put {
-            Err(Full) => {
-                self.operations.remove(token);
-                return Given::Full;
-            }
-            Ok(Submitted::Refused) => {
+        match self.submit(device, links, id, on, What::Put(units), count) {
+            Err(Full) => return Given::Full,
+            Ok(true) => {}
+            Ok(false) => {
                 // The rail takes packets instead.
-                self.operations.remove(token);
                 if let Some(Transfer { work: Work::Send(spread), .. }) = self.transfers.get_mut(id) {
                     spread.keys.remove(rail);
                 }
-                return Given::Sent(1);
             }
-            Ok(Submitted::Done | Submitted::Pending) => {}
-        }
-        links.get_mut(link).begin_operation(rail, length, now);
-        self.note_sent(links, id, units.run);
-        if put == Ok(Submitted::Done) {
-            self.on_operation_end(device, links, Token(token.to_bits()), true);
         }
         Given::Sent(1)
     }
@@ -319,13 +302,10 @@ impl Transfers {
 
     /// Units are lost.
     pub(crate) fn on_lost(&mut self, links: &mut Links, id: TransferId, run: Run) {
-        let Some(transfer) = self.transfers.get_mut(id) else { return };
-        let Work::Send(spread) = &mut transfer.work else { return };
-        let before = spread.unsent_bytes();
-        let again = spread.on_lost(run);
-        links.get_mut(transfer.link).unsent_changed(before, spread.unsent_bytes());
+        let again = self.change_unsent(links, id, |spread| spread.on_lost(run));
+        let Some(transfer) = self.transfers.get_mut(id).filter(|_| again == Some(true)) else { return };
         let was_active = transfer.state.is_active();
-        if again && transfer.go(Event::Lost) && transfer.state.is_active() && !was_active {
+        if transfer.go(Event::Lost) && transfer.state.is_active() && !was_active {
             self.activate(id);
         }
     }
