@@ -87,20 +87,20 @@ struct Transfer {
     completion: Completion,
     /// What its end is to be reported to.
     measured: Measured,
-    /// Its name in a trial of its sender's.
-    trial: Option<RequestId>,
     work: Work,
 }
 
-/// Of what a message received is a part that is measured.
+/// Of what a message is a part that is measured.
 #[derive(Clone, Copy)]
 enum Measured {
     /// Of nothing.
     Not,
-    /// It alone: the way, and since when.
+    /// Received, it alone: the way, and since when.
     Alone(Way, Instant),
-    /// Of a burst.
+    /// Received, of a burst.
     Burst(BurstId),
+    /// Sent, by this name of a trial.
+    Trial(RequestId),
 }
 
 enum Work {
@@ -165,8 +165,6 @@ enum Left {
     Registration(Rail, RemoteKey),
     /// It was measured.
     Measured { link: LinkIndex, bytes: u64, of: Measured },
-    /// It was of a trial.
-    Trial { link: LinkIndex, name: RequestId },
 }
 
 /// All transfers of a process.
@@ -292,21 +290,20 @@ impl Transfers {
                         device.deregister(rail, key);
                     }
                 }
-                Left::Measured { link, bytes, of: Measured::Alone(way, since) } => {
-                    if let Some(now) = device.time() {
-                        self.learner(link).note(bytes, way, now.since(since));
-                    }
-                }
-                Left::Measured { link, of: Measured::Burst(id), bytes } => {
-                    self.bursts(link).end_one(id, bytes, || device.time());
-                }
-                Left::Measured { of: Measured::Not, .. } => {}
-                Left::Trial { link, name } => {
-                    if let Some(now) = device.time() {
-                        self.at_once(link).note(name, now);
-                    }
-                }
+                Left::Measured { link, bytes, of } => self.note_end(device, link, bytes, of),
             }
+        }
+    }
+
+    /// Reports the end of a message.
+    fn note_end<D: Device>(&mut self, device: &D, link: LinkIndex, bytes: u64, of: Measured) {
+        if let Measured::Burst(id) = of {
+            return self.bursts(link).end_one(id, bytes, || device.time());
+        }
+        match (of, device.time()) {
+            (Measured::Alone(way, since), Some(now)) => self.learner(link).note(bytes, way, now.since(since)),
+            (Measured::Trial(name), Some(now)) => self.at_once(link).note(name, now),
+            _ => {}
         }
     }
 
@@ -338,12 +335,12 @@ impl Transfers {
     /// Whether a message of a trial has just ended: the next packet is not to be handled before the clock is
     /// read.
     pub(crate) fn wants_time(&self) -> bool {
-        matches!(self.left.last(), Some(Left::Trial { .. }))
+        matches!(self.left.last(), Some(Left::Measured { of: Measured::Trial(_), .. }))
     }
 
     /// The eager message of a trial is in place.
     pub(crate) fn trial_is_matched(&mut self, link: LinkIndex, name: RequestId) {
-        self.left.push(Left::Trial { link, name });
+        self.left.push(Left::Measured { link, bytes: 0, of: Measured::Trial(name) });
     }
 
     /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those
@@ -383,9 +380,6 @@ impl Transfers {
     fn end(&mut self, id: TransferId) {
         if let Some(transfer) = self.forget(id) {
             self.ended.push_back((transfer.request, transfer.completion));
-            if let Some(name) = transfer.trial {
-                self.left.push(Left::Trial { link: transfer.link, name });
-            }
             if !matches!(transfer.measured, Measured::Not) {
                 let Transfer { link, total: bytes, measured: of, .. } = transfer;
                 self.left.push(Left::Measured { link, bytes, of });

@@ -90,7 +90,6 @@ impl Transfers {
             gap: Gap::NONE,
             completion,
             measured: Measured::Not,
-            trial: None,
             work: Work::Get(Fetch { remote: keys, offers_packets, ..Fetch::default() }),
         });
         self.activate(id);

@@ -67,6 +67,7 @@ impl Transfers {
             Way::Get => self.register(device, choice.rails, data.as_memory()),
             _ => Keys::default(),
         };
+        let name = announcement.learnt.and_then(|(_, name)| name);
         let total = data.len() as u64;
         self.sends_count += 1;
         let id = self.transfers.insert(Transfer {
@@ -80,8 +81,7 @@ impl Transfers {
             registered: keys,
             gap,
             completion: Completion::EMPTY,
-            measured: Measured::Not,
-            trial: announcement.learnt.and_then(|(_, name)| name),
+            measured: name.map_or(Measured::Not, Measured::Trial),
             work: Work::None,
         });
         let offers_packets = choice.offers_packets;
