@@ -258,7 +258,7 @@ impl Transfers {
                 worked |= self.pieces_left == 0;
             }
         }
-        // Who has used up the pieces is on the list still.
+        // A transfer that has used up the pieces is still on the list.
         (worked, self.pieces_left == 0)
     }
 
@@ -398,26 +398,20 @@ impl Transfers {
     /// The sender has cancelled: the transfer is gone, and its request with it. `false`: the receiver has
     /// answered before.
     pub(crate) fn withdraw(&mut self, links: &mut Links, id: TransferId) -> bool {
-        let Some(transfer) = self.transfers.get_mut(id).filter(|transfer| transfer.state == State::Offered)
-        else {
+        let Some(transfer) = self.transfers.get_mut(id) else { return false };
+        if !transfer.go(Event::Withdrawn) {
             return false;
-        };
-        transfer.go(Event::Withdrawn);
-        let (link, request) = (transfer.link, transfer.request);
-        if !links.take_back(link, request) {
-            links.answered(link);
+        }
+        if !links.take_back(transfer.link, transfer.request) {
+            links.answered(transfer.link);
         }
         self.forget(id).is_some()
     }
 
     /// As [`withdraw`](Self::withdraw), without asking the receiver, if the announcement has not left.
     pub(crate) fn withdraw_held_back(&mut self, links: &mut Links, id: TransferId) -> bool {
-        let Some(transfer) = self.transfers.get_mut(id) else { return false };
-        if !links.take_back(transfer.link, transfer.request) {
-            return false;
-        }
-        transfer.go(Event::Withdrawn);
-        self.forget(id).is_some()
+        let Some(transfer) = self.transfers.get(id) else { return false };
+        links.take_back(transfer.link, transfer.request) && self.forget(id).is_some()
     }
 
     /// How many puts and gets are under way.

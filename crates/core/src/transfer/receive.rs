@@ -259,7 +259,7 @@ impl Transfers {
         let Some(transfer) = self.transfers.get_mut(id) else { return };
         let (index, sender) = (transfer.link, transfer.other);
         let is_all = matches!(&transfer.work, Work::Get(fetch) if fetch.in_flight == 0);
-        if transfer.state == State::Fetching && is_all && transfer.go(Event::Finished) {
+        if is_all && transfer.go(Event::Finished) {
             links.offer_or_queue(device, index, Header::Fin(sender), Data::EMPTY);
             self.end(id);
         }
