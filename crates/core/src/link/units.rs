@@ -33,6 +33,10 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    pub(crate) fn units(self) -> core::ops::Range<u32> {
+        self.first..self.first + self.count
+    }
+
     /// Where the units lie in a message: offset and length in bytes.
     pub(crate) fn range(self, unit_bytes: u32, total: u64) -> (u64, u64) {
         let offset = u64::from(self.first) * u64::from(unit_bytes);

@@ -8,27 +8,38 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A set of units.
+/// The units of a message that have come.
 #[derive(Default)]
-struct Units {
+struct Come {
+    /// A bit for each.
     words: Vec<u64>,
+    /// How many have not.
+    left: u32,
 }
 
-impl Units {
+impl Come {
+    /// None yet.
     fn new(count: u32) -> Self {
-        Self { words: vec![0; (count as usize).div_ceil(64)] }
+        Self { words: vec![0; (count as usize).div_ceil(64)], left: count }
     }
 
     fn contains(&self, unit: u32) -> bool {
         self.words[unit as usize / 64] >> (unit % 64) & 1 == 1
     }
 
-    /// Whether it was not in before.
-    fn insert(&mut self, unit: u32) -> bool {
-        let (word, bit) = (&mut self.words[unit as usize / 64], 1 << (unit % 64));
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
+    /// How many of these units have come.
+    fn count_in(&self, run: Run) -> u32 {
+        run.units().map(|unit| u32::from(self.contains(unit))).sum()
+    }
+
+    /// Units have come. Whether all have.
+    fn add(&mut self, run: Run) -> bool {
+        for unit in run.units() {
+            let (word, bit) = (&mut self.words[unit as usize / 64], 1 << (unit % 64));
+            self.left -= u32::from(*word & bit == 0);
+            *word |= bit;
+        }
+        self.left == 0
     }
 }
 
@@ -56,9 +67,8 @@ pub(crate) struct Spread {
     pub(crate) has_put: bool,
     /// Lost.
     again: VecDeque<Run>,
-    come: Units,
-    /// Units not known to have come.
-    left: u32,
+    /// Known to have come.
+    come: Come,
     unsent: u32,
 }
 
@@ -85,8 +95,7 @@ impl Spread {
             waited: false,
             has_put: false,
             again: VecDeque::new(),
-            come: Units::new(count),
-            left: count,
+            come: Come::new(count),
             unsent: count,
         })
     }
@@ -165,15 +174,12 @@ impl Spread {
 
     /// The receiver has them. Whether it has all now.
     pub(crate) fn on_come(&mut self, run: Run) -> bool {
-        for unit in run.first..run.first + run.count {
-            self.left -= u32::from(self.come.insert(unit));
-        }
-        self.left == 0
+        self.come.add(run)
     }
 
     /// They are lost. Whether there is anything to send again.
     pub(crate) fn on_lost(&mut self, run: Run) -> bool {
-        let lost = (run.first..run.first + run.count).any(|unit| !self.come.contains(unit));
+        let lost = self.come.count_in(run) < run.count;
         if lost {
             self.again.push_back(run);
             self.unsent += run.count;
@@ -187,8 +193,7 @@ pub(crate) struct Gather {
     total: u64,
     /// 0: not known yet.
     unit_bytes: u32,
-    come: Units,
-    left: u32,
+    come: Come,
     /// Bytes that came in order, without units.
     received: u64,
 }
@@ -196,7 +201,7 @@ pub(crate) struct Gather {
 impl Gather {
     /// For `total` bytes.
     pub(crate) fn new(total: u64) -> Self {
-        Self { total, unit_bytes: 0, come: Units::default(), left: u32::MAX, received: 0 }
+        Self { total, unit_bytes: 0, come: Come::default(), received: 0 }
     }
 
     /// Checks that `length` bytes at an offset belong to the message.
@@ -225,7 +230,7 @@ impl Gather {
                 return Err("a unit too small");
             }
             let count = unit_count(self.total, unit_bytes).ok_or("too many units")?;
-            (self.unit_bytes, self.come, self.left) = (unit_bytes, Units::new(count), count);
+            (self.unit_bytes, self.come) = (unit_bytes, Come::new(count));
         }
         if unit_bytes != self.unit_bytes {
             return Err("units of two sizes in one message");
@@ -250,15 +255,12 @@ impl Gather {
 
     /// How many of these units have come.
     pub(crate) fn known_count(&self, run: Run) -> u32 {
-        (run.first..run.first + run.count).map(|unit| u32::from(self.come.contains(unit))).sum()
+        self.come.count_in(run)
     }
 
     /// Units have come. Whether all have.
     pub(crate) fn on_come(&mut self, run: Run) -> bool {
-        for unit in run.first..run.first + run.count {
-            self.left -= u32::from(self.come.insert(unit));
-        }
-        self.left == 0
+        self.come.add(run)
     }
 }
 
@@ -363,7 +365,7 @@ mod tests {
                 }
             }
             prop_assert!(received.iter().all(|count| *count > 0));
-            prop_assert_eq!(gather.left, 0);
+            prop_assert_eq!(gather.come.left, 0);
             prop_assert!(!spread.has_next(), "something left to send");
             prop_assert_eq!(spread.unsent_bytes(), 0);
         }
