@@ -62,7 +62,8 @@ pub(super) struct RailState {
     said_bytes_per_s: u64,
     /// Bytes that the device queues beyond those in flight.
     queue_bytes: u64,
-    next_number: u32,
+    /// The number of the next packet.
+    pub(super) next_number: u32,
     sent: VecDeque<Sent>,
     /// Bytes of packets in flight.
     outstanding_bytes: u64,
@@ -73,7 +74,7 @@ pub(super) struct RailState {
     pub(super) rate: RateMeter,
     /// Start of the time with packets in flight and without acknowledgements; valid while packets are in
     /// flight.
-    waiting_since: Instant,
+    pub(super) waiting_since: Instant,
     /// When anything last came by it.
     pub(super) heard_at: Option<Instant>,
     /// When to ask next.
@@ -142,11 +143,6 @@ impl RailState {
             silent_at: None,
             arrived: Arrived::new(),
         }
-    }
-
-    /// The number of the next packet.
-    pub(super) fn next_number(&self) -> u32 {
-        self.next_number
     }
 
     /// Whether nothing was ever sent or received by it.
@@ -328,10 +324,6 @@ impl RailState {
         }
     }
 
-    pub(super) fn waiting_since(&self) -> Instant {
-        self.waiting_since
-    }
-
     pub(super) fn is_waiting(&self) -> bool {
         !self.sent.is_empty() || self.operation_count > 0
     }
@@ -502,7 +494,7 @@ mod tests {
         (rail.probes, rail.suspect_since) = (3, Some(Instant(5)));
         assert_eq!(ack(&mut rail, 1, Seen::Run(2)), [(0, true)]);
         assert_eq!((rail.probes, rail.suspect_since), (0, None));
-        assert_eq!(rail.waiting_since(), Instant(1_000_000_007));
+        assert_eq!(rail.waiting_since, Instant(1_000_000_007));
         assert!(rail.is_waiting() && rail.deadline() > Instant(1_000_000_007));
         (rail.probes, rail.suspect_since) = (2, Some(Instant(1_000_000_008)));
         rail.take_out(Health::Silent, |_, _| {});
@@ -510,7 +502,7 @@ mod tests {
         assert_eq!(rail.suspect_since, None, "it is looked at twice again when it is back");
         rail.take_back(Instant(2_000_000_000));
         assert_eq!((rail.health, rail.probes), (Health::Up, 0));
-        assert_eq!((rail.waiting_since(), rail.deadline()), (Instant(2_000_000_000), Instant::FAR_FUTURE));
+        assert_eq!((rail.waiting_since, rail.deadline()), (Instant(2_000_000_000), Instant::FAR_FUTURE));
     }
 
     #[test]
@@ -543,7 +535,7 @@ mod tests {
         assert!(rail.is_waiting() && !rail.carries_data());
         rail.forget_but(1);
         assert_eq!((rail.sent.len(), rail.view(1).outstanding_bytes), (1, 5));
-        assert_eq!((rail.sent[0].number, rail.next_number()), (3, 4));
+        assert_eq!((rail.sent[0].number, rail.next_number), (3, 4));
         send(&mut rail, 1);
         assert!(rail.carries_data());
     }

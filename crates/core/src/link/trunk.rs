@@ -12,7 +12,7 @@ use super::rail::{Carried, Measured, PATIENCE_MAX, RailState};
 use super::reorder::Reorder;
 use super::stream::Stream;
 use super::stripe::{self, View};
-use super::{LinkEvent, Policy, TrunkConfig, Units};
+use super::{LinkEvent, TrunkConfig, Units};
 use crate::buffer::{NO_PAYLOAD, Payload, payload_len};
 use crate::device::{Device, Full};
 use crate::ids::{ProcessId, Rail, RailSet, TransferId};
@@ -26,7 +26,7 @@ const PROBES_REMEMBERED: usize = 8;
 
 pub(super) struct Trunk {
     peer: ProcessId,
-    config: TrunkConfig,
+    pub(super) config: TrunkConfig,
     rails: Vec<RailState>,
     /// Size of a unit: what every rail's packets hold.
     pub(super) unit_bytes: u32,
@@ -171,7 +171,7 @@ impl Trunk {
     ) -> Result<(), Full> {
         let peer = self.peer;
         let state = self.rail_mut(rail).ok_or(Full)?;
-        let header = TrunkHeader { number: state.next_number(), ack_now, ack: state.arrived.ack(now), body };
+        let header = TrunkHeader { number: state.next_number, ack_now, ack: state.arrived.ack(now), body };
         let mut bytes = header.emit();
         bytes.put(inner);
         device.send(rail, peer, bytes.as_slice(), payload)?;
@@ -354,9 +354,8 @@ impl Trunk {
 
     /// Handles a packet of a rail. Returns whether it settled packets in flight.
     pub(super) fn on_packet(&mut self, rail: Rail, header: &TrunkHeader, bytes: u64, now: Instant) -> bool {
-        let Some(state) = self.rails.iter_mut().find(|state| state.rail == rail) else { return false };
-        let mut settled = core::mem::take(&mut self.settled);
-        let stream = &mut self.stream;
+        let Self { rails, stream, settled, failing_since, none_up_since, .. } = self;
+        let Some(state) = rails.iter_mut().find(|state| state.rail == rail) else { return false };
         state.heard_at = Some(now);
         if header.body != Body::Ack {
             state.arrived.note(header.number, bytes, header.ack_now, now);
@@ -365,28 +364,25 @@ impl Trunk {
         state.on_ack(&header.ack, now, |carried, arrived| {
             (any, come) = (true, come | arrived);
             has_data_come |= arrived && carried != Carried::Probe;
-            settle(stream, &mut settled, carried, arrived);
+            settle(stream, settled, carried, arrived);
         });
         if has_data_come {
-            self.failing_since = None;
+            *failing_since = None;
         }
         // A probe is answered: forgets the packets in flight from before the rail was taken out.
         if come && state.health == Health::Silent {
             state.take_back(now);
-            self.none_up_since = None;
+            *none_up_since = None;
         }
-        self.settled = settled;
         self.tell_others(rail);
         any
     }
 
     fn take_out(&mut self, rail: Rail, health: Health) {
-        let mut settled = core::mem::take(&mut self.settled);
-        let stream = &mut self.stream;
-        if let Some(state) = self.rails.iter_mut().find(|state| state.rail == rail) {
-            state.take_out(health, |carried, come| settle(stream, &mut settled, carried, come));
+        let Self { rails, stream, settled, .. } = self;
+        if let Some(state) = rails.iter_mut().find(|state| state.rail == rail) {
+            state.take_out(health, |carried, come| settle(stream, settled, carried, come));
         }
-        self.settled = settled;
     }
 
     /// The device says that a rail broke.
@@ -481,7 +477,7 @@ impl Trunk {
         let others = self.rails.iter().filter(|other| other.rail != state.rail);
         let rail = state.rail;
         let evidence = Evidence {
-            waiting_since: state.waiting_since(),
+            waiting_since: state.waiting_since,
             others_heard_at: others.filter_map(|other| other.heard_at).max(),
             network_owes: device.heard(rail, self.peer),
         };
@@ -513,11 +509,7 @@ impl Trunk {
         };
         let others: RailSet = RailSet(self.rails.iter().filter(idle).map(|state| 1 << state.rail.0).sum());
         for rail in others.iter().chain([asked]) {
-            if self.transmit(device, now, rail, (Body::Probe, true), &[], NO_PAYLOAD).is_ok()
-                && let Some(state) = self.rail_mut(rail)
-            {
-                state.on_sent(Carried::Probe, 0, now);
-            }
+            self.probe(device, now, rail);
         }
         let state = &mut self.rails[index];
         state.probes += 1;
@@ -530,14 +522,20 @@ impl Trunk {
         if now < self.rails[index].probe_at {
             return;
         }
-        let rail = self.rails[index].rail;
-        let sent = self.transmit(device, now, rail, (Body::Probe, true), &[], NO_PAYLOAD).is_ok();
         let state = &mut self.rails[index];
-        if sent {
-            state.forget_but(PROBES_REMEMBERED);
+        state.forget_but(PROBES_REMEMBERED);
+        state.probe_at = now + self.config.probe_interval;
+        let rail = state.rail;
+        self.probe(device, now, rail);
+    }
+
+    /// Sends a question by a rail, if that takes one now.
+    fn probe<D: Device>(&mut self, device: &mut D, now: Instant, rail: Rail) {
+        if self.transmit(device, now, rail, (Body::Probe, true), &[], NO_PAYLOAD).is_ok()
+            && let Some(state) = self.rail_mut(rail)
+        {
             state.on_sent(Carried::Probe, 0, now);
         }
-        state.probe_at = now + self.config.probe_interval;
     }
 
     /// When [`check`](Self::check) or [`flush`](Self::flush) has something to do. `is_full`: the device has
@@ -620,11 +618,6 @@ impl Trunk {
         self.backlog_bytes = 0;
         (self.none_up_since, self.failing_since) = (None, None);
         self.rails.iter_mut().for_each(RailState::close);
-    }
-
-    /// The policy.
-    pub(super) fn policy(&self) -> Policy {
-        self.config.policy
     }
 }
 

@@ -115,7 +115,7 @@ impl Link {
         let Some(trunk) = &mut self.trunk else {
             return (vec![Part { rail: self.rail, rest: Run { first: 0, count: units } }], false);
         };
-        let policy = trunk.policy();
+        let policy = trunk.config.policy;
         let shares = stripe::shares(policy, trunk.views(), units);
         let mut first = 0;
         let part = |(rail, count)| {
