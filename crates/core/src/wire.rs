@@ -20,6 +20,7 @@
 pub mod trunk;
 
 use crate::device::{HEADER_BYTES_MAX, RemoteKey};
+use crate::error::Blame;
 use crate::ids::{ContextId, Rail, RailSet, Rank, RequestId, Tag};
 use crate::survive::Note;
 
@@ -153,6 +154,12 @@ pub enum Header {
 /// Why bytes are not a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
+
+impl From<Malformed> for Blame {
+    fn from(Malformed(what): Malformed) -> Self {
+        Self(what)
+    }
+}
 
 mod kind {
     pub(super) const EAGER: u8 = 1;

@@ -41,16 +41,12 @@ pub(crate) enum Carrying {
 /// The front of a packet: the meaning of its payload, which has not arrived yet.
 pub(crate) enum Front {
     Packet(Prefix, Header),
-    /// To be passed to [`Links::on_front`] once its payload is in place.
+    /// To be passed to [`Links::note_packet`] once its payload is in place.
     Units(UnitsReceived, TrunkHeader),
 }
 
 /// The smallest unit a correct peer takes, in bytes, where rails' packets hold as much.
 const UNIT_BYTES_MIN: u32 = 256;
-
-fn blame(wire::Malformed(what): wire::Malformed) -> Blame {
-    Blame(what)
-}
 
 impl Links {
     /// Handles a packet of a link that is not [plain](super::Link::is_plain).
@@ -60,7 +56,7 @@ impl Links {
         rail: Rail,
         packet: Packet<'a>,
     ) -> Result<Received<'a>, Blame> {
-        let (header, len) = trunk::parse(packet.header).map_err(blame)?;
+        let (header, len) = trunk::parse(packet.header)?;
         if header.body == Body::Bye {
             self.events.push_back(LinkEvent::Unreachable(index));
             return Ok(Received::Nothing);
@@ -94,9 +90,9 @@ impl Links {
         UnitsReceived { receiver, first, unit_bytes, carrying, unit_bytes_min }
     }
 
-    /// Acknowledgements are owed and taken.
-    fn note_packet(&mut self, index: LinkIndex, rail: Rail, header: &TrunkHeader, bytes: u64) {
-        let now = self.clock.now();
+    /// A packet has come whole: acknowledgements are owed and taken.
+    pub(crate) fn note_packet(&mut self, index: LinkIndex, rail: Rail, header: &TrunkHeader, bytes: u64) {
+        let now = self.now();
         let Some(trunk) = &mut self.get_mut(index).trunk else { return };
         if trunk.on_packet(rail, header, bytes, now) {
             self.tell_settled(index);
@@ -106,7 +102,7 @@ impl Links {
 
     /// A packet of `wire`: handled when its turn has come.
     fn receive_stream<'a>(&mut self, index: LinkIndex, packet: Packet<'a>) -> Result<Received<'a>, Blame> {
-        let sequence = wire::sequence_of(packet.header).map_err(blame)?;
+        let sequence = wire::sequence_of(packet.header)?;
         let link = self.get_mut(index);
         let (next, Some(trunk)) = (link.receive_sequence, &mut link.trunk) else {
             return Ok(Received::Nothing);
@@ -136,7 +132,7 @@ impl Links {
     /// A packet's content has been handled: acknowledges it, if that is due.
     #[inline]
     pub(crate) fn handled(&mut self, index: LinkIndex) {
-        let now = self.clock.now();
+        let now = self.now();
         if self.get_mut(index).trunk.as_mut().is_some_and(|trunk| trunk.wants_flush(now)) {
             self.list(index);
         }
@@ -144,7 +140,7 @@ impl Links {
 
     /// The data of a transfer is complete: its sender waits for the acknowledgements.
     pub(crate) fn has_all(&mut self, index: LinkIndex) {
-        let now = self.clock.now();
+        let now = self.now();
         if let Some(trunk) = &mut self.get_mut(index).trunk {
             trunk.has_all(now);
         }
@@ -181,15 +177,10 @@ impl Links {
         }
     }
 
-    /// A packet has come whole whose payload was taken to its place by its front.
-    pub(crate) fn on_front(&mut self, index: LinkIndex, rail: Rail, header: &TrunkHeader, packet_bytes: u64) {
-        self.note_packet(index, rail, header, packet_bytes);
-    }
-
     /// A packet of a peer that was given up. Unless it is a Bye, the peer gets a Bye, for it may wait for us.
     #[cold]
     pub(crate) fn refuse<D: Device>(&mut self, device: &mut D, incoming: &Incoming, index: LinkIndex) {
-        let now = self.clock.now();
+        let now = self.now();
         let is_bye = match trunk::parse(device.packet(incoming).header) {
             Ok((header, _)) => header.body == Body::Bye,
             Err(_) => true,
@@ -205,7 +196,7 @@ impl Links {
         if !self.want_time() {
             self.note_unknown_time();
         }
-        let (index, now) = (self.to(device, peer), self.clock.now());
+        let (index, now) = (self.to(device, peer), self.now());
         let link = self.get_mut(index);
         let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) else { return };
         if is_up {

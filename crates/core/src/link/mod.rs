@@ -618,13 +618,8 @@ impl Links {
         header: Header,
         payload: Data,
     ) {
-        let (now, link) = (self.clock.now(), &mut self.links[index as usize]);
-        let is_taken = link.failed.is_none()
-            && link.pending.is_empty()
-            && payload.with_payload(0, payload.len(), &mut self.packed, |bytes| {
-                link.offer(device, now, &header, bytes)
-            });
-        if !is_taken {
+        let has_failed = self.get(index).failed.is_some();
+        if has_failed || !self.offer_message(device, index, &header, &payload) {
             self.queue(index, Outgoing { header, payload, request: None });
         }
     }
@@ -637,7 +632,7 @@ impl Links {
         header: &Header,
         message: &Data,
     ) -> bool {
-        let (now, link) = (self.clock.now(), &mut self.links[index as usize]);
+        let (now, link) = (self.now(), &mut self.links[index as usize]);
         link.pending.is_empty()
             && message.with_payload(0, message.len(), &mut self.packed, |bytes| {
                 link.offer(device, now, header, bytes)
@@ -663,7 +658,7 @@ impl Links {
 
     /// Returns whether the device took anything, and whether nothing is left.
     fn flush_link<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
-        let now = self.clock.now();
+        let now = self.now();
         let (mut took, all) = self.flush_trunk(device, index);
         if !all {
             return (took, false);

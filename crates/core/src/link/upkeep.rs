@@ -41,11 +41,6 @@ impl Clock {
     }
 
     #[inline]
-    pub(super) fn now(&self) -> Instant {
-        self.now
-    }
-
-    #[inline]
     pub(super) fn is_check_due(&self) -> bool {
         self.is_check_due
     }

@@ -245,8 +245,7 @@ impl Process {
 
     #[inline(never)]
     fn handle_any_packet(&mut self, index: LinkIndex, packet: Packet<'_>) -> Result<(), Blame> {
-        let (prefix, header, header_len) =
-            wire::parse(packet.header).map_err(|wire::Malformed(what)| Blame(what))?;
+        let (prefix, header, header_len) = wire::parse(packet.header)?;
         let payload = [Piece::Bytes(&packet.header[header_len..]), packet.payload];
         self.handle_parsed(index, prefix, header, payload)
     }
@@ -321,7 +320,7 @@ impl Process {
         let handled = match front {
             Front::Packet(prefix, header) => self.handle_parsed(index, prefix, header, payload),
             Front::Units(units, header) => {
-                self.messages.links.on_front(index, rail, &header, packet_bytes);
+                self.messages.links.note_packet(index, rail, &header, packet_bytes);
                 let handled = self.handle_received(index, Received::Units(units, payload));
                 self.messages.links.handled(index);
                 handled
