@@ -91,6 +91,11 @@ pub(super) fn finish_ps(latency: Duration, queue_bytes: u64, bytes_per_s: u64) -
     u128::from(latency.0) + queue_ps
 }
 
+/// The rails that work.
+fn up(views: &[View]) -> impl Iterator<Item = &View> + Clone {
+    views.iter().filter(|view| view.up)
+}
+
 /// The rail for the next piece of `piece_bytes`, when `rest_bytes` (with the piece) are still to go. `None`:
 /// wait until something is acknowledged.
 pub fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail> {
@@ -106,22 +111,20 @@ pub fn choose_put(views: &[View], put_bytes: u64, rest_bytes: u64) -> Option<Rai
 }
 
 fn choose_bounded(views: &[View], piece_bytes: u64, rest_bytes: u64, bytes_max: u64) -> Option<Rail> {
-    let first = views.iter().filter(|view| view.up).min_by_key(|view| view.finish_ps(piece_bytes))?;
+    let first = up(views).min_by_key(|view| view.finish_ps(piece_bytes))?;
     let worth = |view: &&View| {
         view.rail == first.rail || view.finish_ps(piece_bytes) <= finish_without(views, view.rail, rest_bytes)
     };
-    let up = || views.iter().filter(|view| view.up);
     let is_end = is_end(views, rest_bytes);
     let is_below = |view: &&View| view.outstanding_bytes.saturating_add(piece_bytes) <= bytes_max;
-    let usable = up().filter(is_below).filter(|view| view.has_room(piece_bytes, is_end)).filter(worth);
+    let usable = up(views).filter(is_below).filter(|view| view.has_room(piece_bytes, is_end)).filter(worth);
     usable.min_by_key(|view| view.finish_ps(piece_bytes)).map(|view| view.rail)
 }
 
 /// Whether several rails have so little left that each should keep some of it for the others.
 fn is_end(views: &[View], rest_bytes: u64) -> bool {
-    let up = || views.iter().filter(|view| view.up);
-    let windows_bytes = up().fold(0u64, |sum, view| sum.saturating_add(view.window_bytes));
-    up().count() > 1 && rest_bytes < windows_bytes
+    let windows_bytes = up(views).fold(0u64, |sum, view| sum.saturating_add(view.window_bytes));
+    up(views).count() > 1 && rest_bytes < windows_bytes
 }
 
 /// Whether the acknowledgement of a piece that a rail takes now is needed, when `rest_bytes` are left then:
@@ -153,7 +156,7 @@ pub fn packet_units(
     // Several fill a window: the next is given to the rail before the first is acknowledged.
     let window =
         (view.window_bytes / PACKETS_A_WINDOW).min(view.window_bytes.saturating_sub(view.outstanding_bytes));
-    let part = match views.iter().filter(|view| view.up).count() as u64 {
+    let part = match up(views).count() as u64 {
         ..=1 => rest_bytes,
         up_count => rest_bytes / (PACKETS_TO_FOLLOW * up_count),
     };
@@ -171,9 +174,8 @@ pub fn is_last(views: &[View], rail: Rail, piece_bytes: u64, rest_bytes: u64) ->
 
 /// Time until all rails but one have finished their data and all the rest, in picoseconds.
 fn finish_without(views: &[View], without: Rail, rest_bytes: u64) -> u128 {
-    let others = views.iter().filter(|view| view.up && view.rail != without);
     let (mut queue, mut rate, mut latency) = (u128::from(rest_bytes), 0u128, u64::MAX);
-    for view in others {
+    for view in up(views).filter(|view| view.rail != without) {
         queue += u128::from(view.outstanding_bytes);
         rate += u128::from(view.bytes_per_s);
         latency = latency.min(view.latency.0);
@@ -190,39 +192,35 @@ pub fn shares(policy: Policy, views: &[View], units: u32) -> Vec<(Rail, u32)> {
         Policy::Weighted => view.said_bytes_per_s.max(1),
         Policy::Even | Policy::Adaptive => 1,
     };
-    let up = || views.iter().filter(|view| view.up);
-    let sum: u128 = up().map(|view| u128::from(weight(view))).sum();
+    let sum: u128 = up(views).map(|view| u128::from(weight(view))).sum();
     let (mut upto, mut given) = (0u128, 0u32);
-    up().map(|view| {
+    let share = |view: &View| {
         upto += u128::from(weight(view));
         let end = (u128::from(units) * upto).div_ceil(sum) as u32;
         let share = end - given;
         given = end;
         (view.rail, share)
-    })
-    .collect()
+    };
+    up(views).map(share).collect()
 }
 
 /// The policy and its inputs, as text.
 pub fn explain(policy: Policy, views: &[View], total_bytes: u64, names: &[&str]) -> String {
     let name = |rail: Rail| names.get(rail.0 as usize).copied().unwrap_or("rail");
-    let up = views.iter().filter(|view| view.up);
     let how = match policy {
         Policy::Even => "equal shares",
         Policy::Weighted => "shares by the bandwidth each rail says",
         Policy::Adaptive => "each piece by the rail that delivers it first, as measured",
     };
-    let mut text = format!("{total_bytes} B over {} rails, {how}:", up.clone().count());
-    let sum: u64 = up
-        .clone()
-        .map(|view| if policy == Policy::Weighted { view.said_bytes_per_s } else { view.bytes_per_s })
-        .sum();
-    for view in up.clone() {
-        let percent = match policy {
-            Policy::Even => 100 / up.clone().count() as u64,
-            Policy::Weighted => 100 * view.said_bytes_per_s / sum.max(1),
-            Policy::Adaptive => 100 * view.bytes_per_s / sum.max(1),
-        };
+    let weight = |view: &View| match policy {
+        Policy::Even => 1,
+        Policy::Weighted => view.said_bytes_per_s,
+        Policy::Adaptive => view.bytes_per_s,
+    };
+    let mut text = format!("{total_bytes} B over {} rails, {how}:", up(views).count());
+    let sum: u64 = up(views).map(weight).sum();
+    for view in up(views) {
+        let percent = 100 * weight(view) / sum.max(1);
         text += &format!(
             " {} {percent} % ({} MB/s measured, {} MB/s said, {} µs, at most {} KiB under way);",
             name(view.rail),

@@ -223,12 +223,12 @@ impl Link {
 
     /// The parts of a message that rails get: a rail, and where its part ends in bytes. `offered`: the rails
     /// by which the sender lets its memory be read. A get cannot be taken back for another rail, so the parts
-    /// are by the rates that the device states, and not by measurement; a short message is got by fewer rails,
-    /// those with the fewest gets and puts under way. Empty: any rail gets all of it.
+    /// are by the rates that the device states, and not by measurement; a short message is got by fewer
+    /// rails, those with the fewest gets and puts under way. Empty: any rail gets all of it.
     pub(crate) fn get_parts(&self, offered: RailSet, total_bytes: u64) -> Vec<(Rail, u64)> {
         let Some(trunk) = &self.trunk else { return Vec::new() };
         let views = trunk.least_busy(offered, get_rails_max(total_bytes));
-        get_ends(trunk.policy(), &views, total_bytes)
+        get_ends(trunk.config.policy, &views, total_bytes)
     }
 
     /// A put or get of `bytes` begins on a rail.
