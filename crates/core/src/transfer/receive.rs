@@ -110,15 +110,17 @@ impl Transfers {
         let is_measured = got.is_none() && !offered.is_empty() && sink == Shape::Contiguous;
         let may_ask = is_measured && !is_offered && choose::streams_awaited(rails);
         let is_of_burst = may_ask && self.are_several(index) && device.is_waiting(link.peer());
-        let near = if is_of_burst && self.sends_count > 0 { device.is_near(link.peer()) } else { None };
+        let is_both_ways = self.sends_count > 0 && (is_measured && is_offered || is_of_burst);
+        let near = if is_both_ways { device.is_near(link.peer()) } else { None };
         // Of both ways, what is not learnt.
         let fixed = match near {
-            _ if self.sends_count == 0 => None,
-            Some(false) => (total > BOTH_WAYS_BYTES_MAX).then_some(Way::Get),
             Some(true) => Some(Way::Stream),
-            None => (total > BOTH_WAYS_BYTES_MAX).then_some(Way::Stream),
+            _ if !is_both_ways || is_offered || total <= BOTH_WAYS_BYTES_MAX => None,
+            Some(false) => Some(Way::Get),
+            None => Some(Way::Stream),
         };
-        let now = if is_measured && (is_offered || is_of_burst) { device.time() } else { None };
+        let is_timed = is_of_burst || is_measured && is_offered && fixed.is_none();
+        let now = if is_timed { device.time() } else { None };
         let (learnt, burst) = match now {
             Some(now) if is_of_burst => {
                 let (learnt, burst) = self.bursts(index).join(total, fixed, now);

@@ -196,6 +196,22 @@ fn a_receiver_that_sends_asks_for_short_windows_or_near_ones() {
 }
 
 #[test]
+fn a_receiver_that_sends_takes_packets_that_a_near_peer_offers() {
+    for (are_near, is_by_get) in [(Some(true), false), (Some(false), true), (None, true)] {
+        let mut net = two();
+        // Gets are quicker, as each finds that tries packets alone.
+        set_crossover(&mut net, 1_000);
+        net.shared.borrow_mut().are_near = are_near;
+        let (process, port) = &mut net.nodes[1];
+        let own = memory(vec![0; 100_000]).0;
+        let _own = process.isend(port, CommId::WORLD, own, 0, 9, SendMode::Standard).unwrap();
+        exchange(&mut net, 100, 20_000);
+        let got = exchange(&mut net, 64, 20_000);
+        assert_eq!(got > 0, is_by_get, "{are_near:?}: {got} of 64");
+    }
+}
+
+#[test]
 fn a_window_is_got_over_rails_that_are_not_for_packets() {
     let rail = RailCapabilities { get: true, ..RailCapabilities::default() };
     let mut net = Net::new(2, 1, rail);
