@@ -50,6 +50,37 @@ fn every_rank_reaches_every_rank_and_itself() {
     }
 }
 
+/// Long packets may come in blocks, which each pair of ranks hands to and fro, or in lines.
+#[test]
+fn long_packets_between_all_pairs_are_whole() {
+    for n in [2, 3, 6, 9] {
+        let mut world = world(n, |config| config.cpus_count = 1000);
+        for round in 0..12_u32 {
+            let bytes = 600 + 11_000 * (round as usize % 3);
+            let said = |from: u32, to: u32| vec![(64 * round + 8 * from + to) as u8; bytes];
+            for (from, to) in (0..n * n).map(|pair| (pair / n, pair % n)) {
+                // Now two each way, now one.
+                for _ in 0..1 + round % 2 {
+                    let payload = [Piece::Bytes(&said(from, to)), Piece::Bytes(&[])];
+                    world[from as usize].send(RAIL, ProcessId(10 + 2 * to), &[from as u8], payload).unwrap();
+                }
+            }
+            for to in 0..n {
+                for packet in 0..n * (1 + round % 2) {
+                    let (from, found) = std::iter::from_fn(|| Some(receive(&mut world[to as usize])))
+                        .take(100)
+                        .flatten()
+                        .next()
+                        .expect("a packet that was sent");
+                    let from = (from.0 - 10) / 2;
+                    let expected = [vec![from as u8], said(from, to)].concat();
+                    assert!(found == expected, "{n} ranks, round {round}, {packet} from {from} to {to}");
+                }
+            }
+        }
+    }
+}
+
 /// Pages of the segment that are there.
 fn pages_count(device: &Shm) -> u64 {
     use std::os::unix::fs::MetadataExt;
