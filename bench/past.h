@@ -78,7 +78,8 @@ static inline void tell_piece(const struct past *past, size_t bytes, int in_bloc
     held.goes = past->is;
     size_t piece = piece_of(&held, bytes, in_block);
     bench_near_probe();
-    bench_result(in_block ? "block_piece" : "piece", bytes, (double)(piece && piece < bytes ? piece : bytes) / 1024, "KiB");
+    if (piece == 0 || piece > bytes) piece = bytes;
+    bench_result(in_block ? "block_piece" : "piece", bytes, (double)piece / 1024, "KiB");
 }
 
 /* `to` begins a line, and `bytes` are whole lines. */

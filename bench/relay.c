@@ -3,11 +3,12 @@
  * does with long packets between cores: packets of 128 KiB in pieces of 32 KiB, written 4 and read 8 pages
  * side by side, or as memory is copied where all of a packet is there when its reader comes to it; rings of
  * 512 KiB, of which a quarter is given back at a time, and at the end the sender fetches the first lines it
- * writes next. On AMD's processors rings of 2 MiB and pieces of 4 to 16 KiB, or of 16 past the caches. No message
- * is sent meanwhile.
+ * writes next. On AMD's processors rings of 2 MiB and pieces of 4 to 16 KiB, or of 16 past the caches. No
+ * message is sent meanwhile.
  *
  *   relay         from a buffer of so many bytes into another
- *   block_relay   the same in blocks, each of which its reader has for what it sends next: on AMD's processors
+ *   block_relay   the same in blocks, each of which its reader has for what it sends next: on AMD's
+ *                 processors
  *   block_piece   the pieces in which a packet of a line more than 32 KiB and one of 128 KiB go there, KiB
  *   relay_round   1 MiB at a time from all of so many bytes, one way; then the receiver answers */
 #include "past.h"

@@ -1,6 +1,6 @@
-/* A rank that tests again and again lets others run where the ranks of its host outnumber the CPUs: what it looks for may be
- * theirs to send. One of some tests that find nothing calls sched_yield, which this program counts in place of the C
- * library's. Where each rank has a CPU none does. */
+/* A rank that tests again and again lets others run where the ranks of its host outnumber the CPUs: what it
+ * looks for may be theirs to send. One of some tests that find nothing calls sched_yield, which this program
+ * counts in place of the C library's. Where each rank has a CPU none does. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -44,7 +44,9 @@ static void look(int how, MPI_Request *requests)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"Test", "Testall", "Testany", "Iprobe", "Improbe", "Request_get_status"};
+    static const char *const names[] = {
+        "Test", "Testall", "Testany", "Iprobe", "Improbe", "Request_get_status",
+    };
     int values[2], mode, ranks_count;
     MPI_Request requests[2];
     MPI_Comm host;
@@ -63,10 +65,11 @@ int main(int argc, char **argv)
         yields_count = 0;
         for (int test = 0; test < TESTS; test++) look(how, requests);
         if (must_yield) {
-            CHECK(yields_count >= TESTS / TESTS_PER_YIELD_MAX, "%ld yields in %d calls of MPI_%s", yields_count, TESTS,
-                  names[how]);
+            CHECK(yields_count >= TESTS / TESTS_PER_YIELD_MAX, "%ld yields in %d calls of MPI_%s",
+                  yields_count, TESTS, names[how]);
         } else {
-            CHECK(yields_count == 0, "%ld yields in calls of MPI_%s with a CPU to itself", yields_count, names[how]);
+            CHECK(yields_count == 0, "%ld yields in calls of MPI_%s with a CPU to itself", yields_count,
+                  names[how]);
         }
     }
     OK(MPI_Barrier(MPI_COMM_WORLD));
