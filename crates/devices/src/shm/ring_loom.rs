@@ -157,6 +157,21 @@ mod tests {
         });
     }
 
+    /// So many packets to and fro, as one of both ends.
+    fn take_turns(mut sender: Sender, mut receiver: Receiver, me: u8, count: u8) {
+        for turn in 0..count {
+            if turn % 2 == me {
+                sender.push(&[turn; 8], [&[turn; 120], &[]], &mut receiver).expect("room");
+                continue;
+            }
+            while receiver.poll() == Seen::Nothing {
+                thread::yield_now();
+            }
+            assert_eq!(receiver.front(), (&[turn; 8][..], &[turn; 120][..]));
+            receiver.release();
+        }
+    }
+
     /// Who has read a packet sends one; the first lines are taken again, on the word of the ring the other
     /// way.
     #[test]
@@ -167,21 +182,9 @@ mod tests {
         model.preemption_bound = Some(2);
         model.check(move || {
             let [there, back] = [(); 2].map(|()| super::ring(4, [8, 0]));
-            let take_turns = |mut sender: Sender, mut receiver: Receiver, me: u8| {
-                for turn in 0..COUNT {
-                    if turn % 2 == me {
-                        sender.push(&[turn; 8], [&[turn; 120], &[]], &mut receiver).expect("room");
-                        continue;
-                    }
-                    while receiver.poll() == Seen::Nothing {
-                        thread::yield_now();
-                    }
-                    assert_eq!(receiver.front(), (&[turn; 8][..], &[turn; 120][..]));
-                    receiver.release();
-                }
-            };
-            let other = thread::spawn(move || take_turns(Sender::new(back, false), Receiver::new(there), 1));
-            take_turns(Sender::new(there, false), Receiver::new(back), 0);
+            let other =
+                thread::spawn(move || take_turns(Sender::new(back, false), Receiver::new(there), 1, COUNT));
+            take_turns(Sender::new(there, false), Receiver::new(back), 0, COUNT);
             other.join().unwrap();
         });
     }
@@ -194,24 +197,14 @@ mod tests {
         model.preemption_bound = Some(2);
         model.check(move || {
             let (there, back) = (super::ring_with(4, [8, 0], 1), super::ring(4, [8, 0]));
-            let take_turns = |[written, read]: [super::Ring; 2], me: u8| {
+            let one_end = |[written, read]: [super::Ring; 2], me: u8| {
                 let mut sender = Sender::on(Processor::AMD, written, true);
                 sender.is_of_other_core = true;
-                let mut receiver = Receiver::new(read).exchanging(Blocks::of(&written, &read, None));
-                for turn in 0..COUNT {
-                    if turn % 2 == me {
-                        sender.push(&[turn; 8], [&[turn; 120], &[]], &mut receiver).expect("room");
-                        continue;
-                    }
-                    while receiver.poll() == Seen::Nothing {
-                        thread::yield_now();
-                    }
-                    assert_eq!(receiver.front(), (&[turn; 8][..], &[turn; 120][..]));
-                    receiver.release();
-                }
+                let receiver = Receiver::new(read).exchanging(Blocks::of(&written, &read, None));
+                take_turns(sender, receiver, me, COUNT);
             };
-            let other = thread::spawn(move || take_turns([back, there], 1));
-            take_turns([there, back], 0);
+            let other = thread::spawn(move || one_end([back, there], 1));
+            one_end([there, back], 0);
             other.join().unwrap();
         });
     }
