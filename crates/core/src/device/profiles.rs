@@ -82,6 +82,17 @@ const SHM_LEARNT_BYTES: [usize; 2] = [8 << 10, 64 << 10];
 /// time of both sides, which a caller that waits can spare.
 const SHM_KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
 
+/// Shared memory: the blocks for long packets that each of two ranks begins with, where so many are of a
+/// host.
+pub fn shm_blocks_count(local_size: u32) -> u32 {
+    match local_size {
+        0..=2 => 8,
+        3..=4 => 4,
+        5..=8 => 2,
+        _ => 0,
+    }
+}
+
 /// Shared memory's one rail. `slot_bytes` and `payload_bytes_max`: what a slot and the bulk lines of a ring
 /// hold; `kernel_copy`: the kernel copies between processes; `is_oversubscribed`: there are more ranks than
 /// CPUs, so that a sender and its receiver do not copy at the same time.

@@ -518,6 +518,9 @@ mod tests {
             let most = if n <= 8 { 14 << 20 } else { 10 << 20 };
             assert!(n > 128 || all_bytes <= most, "{n}: {all_bytes} bytes");
             assert!(ring.bytes() <= before.bytes() && ring.slots_count <= before.slots_count);
+            // As the simulator counts them.
+            let blocks_count = ayatori_core::device::profiles::shm_blocks_count(n) as usize;
+            assert_eq!(ring.block_lines(), blocks_count * BLOCK_LINES, "{n} ranks");
             before = ring;
         }
         assert_eq!(before.lines_counts[1], 0, "a thousand ranks");

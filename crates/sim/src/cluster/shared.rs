@@ -6,6 +6,7 @@
 //! writer then takes the lines back that it writes next, which the reader had last: while
 //! the other reads, or, where both send, before either does. Or the kernel copies for who reads.
 
+use ayatori_core::device::profiles;
 use ayatori_fabric::description::{LongerTime, RateWithin};
 
 use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces, RankState};
@@ -32,16 +33,6 @@ pub(super) const NEAR_BYTES_MAX: usize = 32 << 10;
 /// Packets up to so many bytes take no block, bytes.
 const NO_BLOCK_BYTES: usize = 512;
 
-/// What each of two processes has of blocks at first, where so many are of a host.
-fn blocks_count(processes_per_host: u32) -> u32 {
-    match processes_per_host {
-        0..=2 => 8,
-        3..=4 => 4,
-        5..=8 => 2,
-        _ => 0,
-    }
-}
-
 impl Fabric {
     /// Whether a packet goes in a block, which its receiver has then.
     pub(super) fn take_block(&mut self, from: u32, to: u32, rail: u8, payload_bytes: usize) -> bool {
@@ -62,7 +53,7 @@ impl Fabric {
     }
 
     fn blocks_count(&mut self, from: u32, to: u32) -> &mut u32 {
-        let first = blocks_count(self.config.processes_per_host);
+        let first = profiles::shm_blocks_count(self.config.processes_per_host);
         self.blocks_counts.entry((from, to)).or_insert(first)
     }
 
