@@ -2,7 +2,7 @@
  *
  *   packet           one way, by turns
  *   packets_in_row   each of 16 one right after another, which are answered by one of 8 B
- *   block_packet     one way, by turns, in a block: on AMD's processors
+ *   block_packet     one way, by turns, in a block
  *
  *   piece            the pieces in which such a packet goes, KiB; whole ones are one piece
  *   block_piece      the same in a block
@@ -271,7 +271,8 @@ int main(int argc, char **argv)
         bench_result("packets_in_row", w.bytes, bench_measure(in_row, &w) / WINDOW * 1e6, "us");
         if (w.bytes > SHORT) tell_piece(&w.past, w.bytes, 0);
         if (w.bytes == (size_t)8 << 10) tell_piece(&w.past, (size_t)10 << 10, 0);
-        if (!is_amd() || (w.bytes > ANSWER && w.bytes <= NO_BLOCK_BYTES)) continue;
+        /* A short one, too, which the others are compared with. */
+        if (w.bytes != ANSWER && !takes_block(w.bytes)) continue;
         begin(rings, &w);
         w.by_turns = 1;
         w.block = rings[0].lines;

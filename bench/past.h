@@ -22,8 +22,10 @@
 #define AMD_PIECE_MAX_KIB 4
 #define PAST_PIECES_ABOVE_KIB 8 /* in blocks, too */
 #define PAST_PIECE_KIB 16
-/* Longest payload that takes no block, B, and what each rank of two has of these at first. */
+/* Longest payload that takes no block, B; longer ones than these neither, but on AMD's processors; and what
+ * each rank of two has of blocks at first. */
 #define NO_BLOCK_BYTES 512
+#define NO_BLOCK_ABOVE_KIB 16
 #define BLOCKS 8
 #define BLOCK_BYTES ((size_t)(128 + 16) << 10)
 /* So much is written before it is tried: what the other rank has not read yet is written quickly. */
@@ -40,6 +42,11 @@ static inline int is_amd(void)
 #else
     return 0;
 #endif
+}
+
+static inline int takes_block(size_t bytes)
+{
+    return bytes > NO_BLOCK_BYTES && (is_amd() || bytes <= (size_t)NO_BLOCK_ABOVE_KIB << 10);
 }
 
 /* Whether there are stores past the caches. */

@@ -197,7 +197,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (bench_rank == 0) r.rings[0].written.value = r.rings[1].written.value = 0;
     MPI_Barrier(MPI_COMM_WORLD);
-    for (size_t i = 0; is_amd() && sizes[i] <= BLOCKS * PACKET; i++) {
+    for (size_t i = 0; takes_block(sizes[i]) && sizes[i] <= BLOCKS * PACKET; i++) {
         r.bytes = sizes[i];
         bench_result("block_relay", r.bytes, bench_measure(in_blocks, &r) / 2 * 1e6, "us");
         if (i == 0) tell_piece(&r.past, SHORTEST, 1);

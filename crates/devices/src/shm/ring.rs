@@ -77,7 +77,7 @@ const _: () = assert!(PACKET_BYTES_MAX < IN_BLOCK);
 
 /// Near and bulk lines: indices of an area.
 pub(crate) const AREAS_COUNT: usize = 2;
-const NEAR: usize = 0;
+pub(crate) const NEAR: usize = 0;
 pub(crate) const BULK: usize = 1;
 /// The same where blocks are counted, too.
 const BLOCKS: usize = 2;

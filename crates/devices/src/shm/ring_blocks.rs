@@ -142,7 +142,11 @@ mod tests {
 
     impl End {
         fn new(written: Ring, read: Ring, backings: Option<[Backing; 2]>) -> Self {
-            let mut sender = Sender::on(Processor::AMD, written, true);
+            Self::on(Processor::AMD, written, read, backings)
+        }
+
+        fn on(processor: Processor, written: Ring, read: Ring, backings: Option<[Backing; 2]>) -> Self {
+            let mut sender = Sender::on(processor, written, true);
             sender.is_of_other_core = true;
             let receiver = Receiver::new(read).exchanging(Blocks::of(&written, &read, backings));
             Self { sender, receiver }
@@ -169,8 +173,12 @@ mod tests {
     }
 
     fn pair(count: usize) -> [End; 2] {
+        pair_on(Processor::AMD, count)
+    }
+
+    fn pair_on(processor: Processor, count: usize) -> [End; 2] {
         let [there, back] = rings(count);
-        [End::new(there, back, None), End::new(back, there, None)]
+        [End::on(processor, there, back, None), End::on(processor, back, there, None)]
     }
 
     #[test]
@@ -220,11 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn long_packets_take_a_block_where_that_is_quicker() {
+        for (processor, kib, takes) in
+            [(Processor::ANY, 16, true), (Processor::ANY, 17, false), (Processor::AMD, 128, true)]
+        {
+            let [mut one, mut other] = pair_on(processor, 1);
+            let payload = vec![3; kib << 10];
+            assert!(one.send(&payload));
+            assert_eq!(one.blocks().count, usize::from(!takes), "{kib} KiB");
+            assert_eq!(other.receive(), payload);
+        }
+    }
+
+    #[test]
     fn packets_both_ways_are_whole_in_blocks_and_lines() {
         for seed in 0..60 {
             let mut random = Random::new(seed);
             let count = random.index(4);
-            let mut ends = pair(count);
+            let mut ends = pair_on([Processor::ANY, Processor::AMD][random.index(2)], count);
             let mut models = [(); 2].map(|()| VecDeque::new());
             for step in 0..400 {
                 let from = random.index(2);

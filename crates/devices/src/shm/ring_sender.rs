@@ -211,7 +211,7 @@ impl Sender {
             self.lines[NEAR].learn(said);
         }
         let need = lines_for(data_bytes);
-        if header.len() <= START_AT && need >= self.processor.block_lines_min && self.is_of_other_core {
+        if header.len() <= START_AT && self.processor.takes_block(need) && self.is_of_other_core {
             if !self.has_slots(1) {
                 return Err(Full);
             }
@@ -486,6 +486,14 @@ mod tests {
         assert_eq!(amd.piece_lines, [(lines("AMD_PIECE_MIN"), lines("AMD_PIECE_MAX")); 2]);
         assert_eq!(STREAMED_PIECE_LINES, lines("PAST_PIECE"));
         assert_eq!(WHOLE_BYTES_MAX, kib("PAST_PIECES_ABOVE"));
+        assert_eq!(any.block_lines_min, amd.block_lines_min);
+        let in_lines = [WHOLE_BYTES_MAX + 1, 16 << 10].map(|bytes| lines_for(bytes) as usize);
+        for lines_count in in_lines {
+            let [in_block, in_near] = [BLOCKS, NEAR].map(|area| any.piece_lines(area, lines_count));
+            assert_eq!(in_block, in_near);
+        }
+        assert_eq!(any.block_lines_max, lines("NO_BLOCK_ABOVE") as u64);
+        assert_eq!(amd.block_lines_max, u64::MAX);
         let no_block = format!("#define NO_BLOCK_BYTES {}\n", (amd.block_lines_min - 1) * LINE_BYTES as u64);
         assert!(text.contains(&no_block) && text.contains("#define BLOCKS 8\n"), "{no_block}");
         assert!(text.contains("#define BLOCK_BYTES ((size_t)(128 + 16) << 10)\n"));

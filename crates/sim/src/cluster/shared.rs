@@ -36,9 +36,16 @@ const NO_BLOCK_BYTES: usize = 512;
 impl Fabric {
     /// Whether a packet goes in a block, which its receiver has then.
     pub(super) fn take_block(&mut self, from: u32, to: u32, rail: u8, payload_bytes: usize) -> bool {
-        let has_blocks = !self.config.rates.block_packets.is_empty() && payload_bytes > NO_BLOCK_BYTES;
+        let rates = &self.config.rates;
+        let longest = rates.block_packets.last().map_or(0, |time| time.bytes);
+        let is_known = payload_bytes as u64 <= longest || longest > 0 && !rates.block_relay.is_empty();
         let is_oversubscribed = self.cores.occupancy().is_oversubscribed();
-        if !has_blocks || rail != MEMORY_RAIL || is_oversubscribed || !self.is_fetched(from, to) {
+        if payload_bytes <= NO_BLOCK_BYTES
+            || !is_known
+            || rail != MEMORY_RAIL
+            || is_oversubscribed
+            || !self.is_fetched(from, to)
+        {
             return false;
         }
         let count = self.blocks_count(from, to);

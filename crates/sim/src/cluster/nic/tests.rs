@@ -441,6 +441,18 @@ fn who_has_received_a_packet_sends_one_in_its_block() {
 }
 
 #[test]
+fn packets_longer_than_known_in_blocks_take_none() {
+    let with = with_blocks();
+    for (relay, takes) in [(with.rates.block_relay.clone(), true), (Vec::new(), false)] {
+        let config = Config { rates: Rates { block_relay: relay, ..with.rates.clone() }, ..with.clone() };
+        let longest = with.rates.block_packets.last().unwrap().bytes as usize;
+        let mut fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2);
+        assert!(fabric.take_block(0, 1, MEMORY_RAIL, longest));
+        assert_eq!(fabric.take_block(0, 1, MEMORY_RAIL, longest + 1), takes);
+    }
+}
+
+#[test]
 fn packets_in_blocks_go_in_pieces_and_at_a_rate_of_their_own() {
     let fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), with_blocks(), 2);
     let piece = |bytes| fabric.pieces(MEMORY_RAIL, bytes, true).map(|pieces| pieces.piece_bytes);
