@@ -165,7 +165,7 @@ impl Messages {
         data: &Data,
     ) -> Option<Posted> {
         let (learnt, name) = match self.transfers.at_once(index).pick(data.len()) {
-            Pick::Held(way) => (Learnt::Held(way), None),
+            Pick::Plain(way) => (Learnt::Held(way), None),
             Pick::Timed(learnt) => {
                 let since = device.time()?;
                 (learnt, Some((self.transfers.at_once(index).begin(data.len(), since), since)))

@@ -5,30 +5,38 @@
 //! the memory. The receiver cannot compare the two, as an eager message's copy begins before it sees
 //! anything. So the sender does, by its own clock, from its call to the word that the message is in place:
 //! FIN of one that was got, and of an eager one the answer that synchronous ones have. For each peer and
-//! power of two of lengths one way is held, eager at first. After some messages there is a *trial*: three
-//! messages go the held way and four the other one, of which the first is not counted, for it finds the
-//! caches as the held way has left them. All others read no clock. Then the quicker way is held. Trials
-//! become rarer, to at most four messages of the other way in 128, and in 256 where it takes twice as long.
+//! power of two of lengths one way is held, eager at first. After some messages there is a *trial*: of eight
+//! messages that go the held way three are timed, and then of up to twelve that go the other one six, of
+//! which the first three are not counted, for they find the caches as the held way has left them. All others
+//! read no clock. Then the quicker way is held. Two processes that both send begin their trials together, at
+//! multiples of a power of two of messages (`learn.rs` says why), and change to the other way together.
+//! Trials become rarer, to at most twelve messages of the other way in 256, and in 512 where it takes twice
+//! as long.
 //!
-//! Only a receiver that waits is worth the sender's waiting: where the answer to eager messages takes
-//! [`LATE_FACTOR`] times as long as their copy, eager is held, which lets the sender go on.
+//! Only a receiver that waits is worth the sender's waiting: where the word that a message is in place takes
+//! [`LATE_FACTOR`] times as long as the copy of an eager one, whichever way it goes, eager is held, which
+//! lets the sender go on.
 
 use super::choose::{Learnt, Way};
-use super::learn::{TIMES_COUNT, is_quicker, longer_pause, median_ns, ns};
+use super::learn::{LEFT_OUT_COUNT, TIMES_COUNT, is_quicker, longer_pause, median_ns, ns};
 use crate::ids::RequestId;
 use crate::time::{Duration, Instant};
 
-/// Times of a trial: those of each way that count, and the first of the other way.
-const TRIAL_COUNT: u32 = 2 * TIMES_COUNT as u32 + 1;
+/// Messages of a trial that go the held way, and after them at most so many the other way.
+const HELD_COUNT: u32 = 8;
+const OTHER_COUNT: u32 = 12;
 /// Messages within which a trial must have all its times.
 const TRIAL_MESSAGES_MAX: u32 = 32;
-/// Messages between two trials: at first, when a ring's memory has been touched, and after a change; at most;
-/// and where the other way takes twice as long.
-const PAUSE_MIN: u32 = 16;
-const PAUSE_MAX: u32 = 120;
-const PAUSE_FAR_MAX: u32 = 248;
-/// A receiver is late if the answer takes so many times as long as the sender's copy. One that waits copies
-/// at the same time; one that sends as much itself before it receives takes up to three times as long.
+/// Trials begin at multiples of so many messages: at first, when a ring's memory has been touched, and after
+/// a change; at most; and where the other way takes twice as long.
+const PAUSE_MIN: u32 = 32;
+const PAUSE_MAX: u32 = 256;
+const PAUSE_FAR_MAX: u32 = 512;
+const _: () = assert!(PAUSE_MIN.is_power_of_two() && PAUSE_MIN >= HELD_COUNT + OTHER_COUNT);
+const _: () = assert!(PAUSE_MAX.is_power_of_two() && PAUSE_FAR_MAX.is_power_of_two());
+/// A receiver is late if the word takes so many times as long as the sender's copy, by both ways. One that
+/// waits copies at the same time; of one that sends as much itself before it receives, and by the other way,
+/// the answer to an eager message may take so long, but what is got does not.
 const LATE_FACTOR: u32 = 4;
 
 /// The classes: (8 KiB, 16 KiB] and so on; what is beside them belongs to the nearest.
@@ -44,8 +52,8 @@ const _: () = assert!(CLASSES_COUNT <= 1 << CLASS_BITS);
 /// How a message goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pick {
-    /// This way was quicker, or was not compared yet.
-    Held(Way),
+    /// This way, and nothing is to be reported.
+    Plain(Way),
     /// This way, and its time is to be reported: [`AtOnce::begin`].
     Timed(Learnt),
 }
@@ -65,8 +73,8 @@ impl AtOnce {
     /// Whether the next message goes eagerly and nothing is to be reported; then it counts as sent.
     pub(crate) fn pick_eager(&mut self, length_bytes: usize) -> bool {
         let class = &mut self.classes[class_of(length_bytes)];
-        let is_eager = class.held == 0 && class.trial.is_none() && class.count < class.pause;
-        class.count += u32::from(is_eager);
+        let is_eager = class.held == 0 && class.trial.is_none() && !class.is_due();
+        class.count = class.count.wrapping_add(is_eager.into());
         is_eager
     }
 
@@ -107,9 +115,9 @@ const WAYS: [Way; 2] = [Way::Eager, Way::Get];
 /// Messages of similar length.
 struct Class {
     held: usize,
-    /// Messages since the last trial, or in this one.
+    /// Messages so far; wraps.
     count: u32,
-    /// Messages until the next trial.
+    /// The next trial begins at a multiple of so many, a power of two.
     pause: u32,
     trial: Option<Trial>,
     /// What the copy of the last eager message in a trial took, in ns.
@@ -121,14 +129,15 @@ struct Class {
 /// A trial under way.
 #[derive(Default)]
 struct Trial {
-    /// Since when a message is under way.
-    since: Option<Instant>,
-    /// Times so far.
+    /// Messages so far.
     count: u32,
-    /// Those of the held and of the other way, in ns.
+    /// Since when a message that is timed is under way.
+    since: Option<Instant>,
+    /// Times of the held and of the other way, in ns, and how many there are.
     times: [[u32; TIMES_COUNT]; 2],
-    /// Eager messages whose receiver was late.
-    late_count: u32,
+    times_counts: [usize; 2],
+    /// Times of the other way that were left out.
+    left_out: u32,
 }
 
 impl Default for Class {
@@ -138,24 +147,37 @@ impl Default for Class {
 }
 
 impl Class {
+    /// Whether a trial begins with the next message, if none is under way.
+    fn is_due(&self) -> bool {
+        self.count.is_multiple_of(self.pause) && self.count > 0
+    }
+
     fn pick(&mut self) -> Pick {
-        self.count = self.count.saturating_add(1);
-        if self.trial.is_none() && self.count > self.pause {
+        let (held, other) = (WAYS[self.held], WAYS[1 - self.held]);
+        if self.trial.is_none() && self.is_due() {
             self.trial = Some(Trial::default());
-            self.count = 1;
         }
-        let Some(trial) = &self.trial else { return Pick::Held(WAYS[self.held]) };
-        if self.count > TRIAL_MESSAGES_MAX {
+        self.count = self.count.wrapping_add(1);
+        let Some(trial) = &mut self.trial else { return Pick::Plain(held) };
+        let at = trial.count;
+        trial.count += 1;
+        if at == HELD_COUNT {
+            // Both processes change now, whatever has not been answered.
+            trial.since = None;
+        }
+        let is_timed = trial.since.is_none();
+        if at < HELD_COUNT {
+            let is_timed = is_timed && trial.times_counts[0] < TIMES_COUNT;
+            return if is_timed { Pick::Timed(Learnt::Held(held)) } else { Pick::Plain(held) };
+        }
+        if at < HELD_COUNT + OTHER_COUNT {
+            return if is_timed { Pick::Timed(Learnt::Looked(other)) } else { Pick::Plain(other) };
+        }
+        if at == TRIAL_MESSAGES_MAX {
             // Times are missing: messages failed, or wait unmatched.
             self.end_trial(PAUSE_MAX);
-        } else if trial.since.is_none() {
-            let is_held = trial.count < TIMES_COUNT as u32;
-            return Pick::Timed(match is_held {
-                true => Learnt::Held(WAYS[self.held]),
-                false => Learnt::Looked(WAYS[1 - self.held]),
-            });
         }
-        Pick::Held(WAYS[self.held])
+        Pick::Plain(held)
     }
 
     fn begin(&mut self, since: Instant) -> u32 {
@@ -170,26 +192,28 @@ impl Class {
         let Some(trial) = self.trial.as_mut().filter(|_| number == self.number) else { return };
         let Some(since) = trial.since.take() else { return };
         let took_ns = ns(now.since(since));
-        let at = trial.count as usize;
-        trial.count += 1;
-        let is_held = at < TIMES_COUNT;
-        match (is_held, at.checked_sub(TIMES_COUNT + 1)) {
-            (true, _) => trial.times[0][at] = took_ns,
-            (false, Some(at)) => trial.times[1][at] = took_ns,
-            (false, None) => return,
+        let is_other = trial.count > HELD_COUNT;
+        if is_other && trial.left_out < LEFT_OUT_COUNT {
+            trial.left_out += 1;
+            return;
         }
-        let is_eager = is_held == (self.held == 0);
-        trial.late_count += u32::from(is_eager && took_ns / LATE_FACTOR > self.copied_ns);
-        if trial.count == TRIAL_COUNT {
+        let way = usize::from(is_other);
+        let count = &mut trial.times_counts[way];
+        trial.times[way][*count] = took_ns;
+        *count += 1;
+        if trial.times_counts[1] == TIMES_COUNT {
             self.compare();
         }
     }
 
     /// The trial is over.
     fn compare(&mut self) {
-        let Some(Trial { times, late_count, .. }) = self.trial else { return };
+        let Some(Trial { times, times_counts: [held_count, _], .. }) = self.trial else { return };
+        if held_count < TIMES_COUNT {
+            return self.end_trial(self.pause);
+        }
         let [held_ns, other_ns] = times.map(median_ns);
-        let is_late = late_count as usize > TIMES_COUNT / 2;
+        let is_late = held_ns.min(other_ns) / LATE_FACTOR > self.copied_ns;
         let is_other = if is_late { self.held != 0 } else { is_quicker(other_ns, held_ns) };
         if is_other {
             self.held = 1 - self.held;
@@ -200,7 +224,6 @@ impl Class {
 
     fn end_trial(&mut self, pause: u32) {
         self.trial = None;
-        self.count = 0;
         self.pause = pause;
     }
 }
@@ -216,7 +239,7 @@ mod tests {
         let (mut now, mut gets_count) = (Instant(0), 0);
         for _ in 0..count {
             let (way, is_timed) = match at_once.pick(bytes) {
-                Pick::Held(way) => (way, false),
+                Pick::Plain(way) => (way, false),
                 Pick::Timed(learnt) => (learnt.way(), true),
             };
             gets_count += u32::from(way == Way::Get);
@@ -239,25 +262,45 @@ mod tests {
         assert_eq!(run(&mut at_once, PAUSE_MIN, 16_000, [900, 1_100, 600]), 0);
         let got = run(&mut at_once, 1_000, 16_000, [900, 1_100, 600]);
         assert!(got >= 960, "{got} of 1000");
-        let got = run(&mut at_once, 1_000, 16_000, [900, 1_100, 2_300]);
-        assert!(got <= 200, "{got} of 1000 when it has become slow");
+        let got = run(&mut at_once, 2_000, 16_000, [900, 1_100, 2_300]);
+        assert!(got <= 1_100, "{got} of 2000 when it has become slow");
     }
 
     #[test]
-    fn trials_cost_at_most_one_message_in_32() {
-        for (got_ns, most) in [(1_200, 1_000 / 32 + 4), (2_500, 1_000 / 64 + 4)] {
+    fn trials_become_rare() {
+        for (got_ns, one_in) in [(1_200, PAUSE_MAX), (2_500, PAUSE_FAR_MAX)] {
             let mut at_once = AtOnce::default();
-            run(&mut at_once, 1_000, 16_000, [900, 1_100, got_ns]);
-            let got = run(&mut at_once, 1_000, 16_000, [900, 1_100, got_ns]);
-            assert!(got > 0 && got <= most, "{got} of 1000");
+            run(&mut at_once, 4 * PAUSE_FAR_MAX, 16_000, [900, 1_100, got_ns]);
+            let got = run(&mut at_once, 4 * PAUSE_FAR_MAX, 16_000, [900, 1_100, got_ns]);
+            assert_eq!(got, 6 * 4 * PAUSE_FAR_MAX / one_in, "{got_ns}");
         }
     }
 
     #[test]
-    fn a_trial_is_three_messages_of_one_way_and_four_of_the_other() {
+    fn two_that_began_at_different_times_try_the_other_way_together() {
+        // One whose trials have become rare, and one that has changed its way just now.
+        let mut each = [(); 2].map(|()| AtOnce::default());
+        run(&mut each[0], 8 * PAUSE_MAX, 16_000, [900, 1_100, 1_200]);
+        run(&mut each[1], 7 * PAUSE_MAX, 16_000, [900, 1_100, 1_200]);
+        run(&mut each[1], PAUSE_MAX, 16_000, [900, 1_100, 600]);
+        each.iter_mut().for_each(|at_once| _ = run(at_once, 32, 16_000, [900, 1_100, 1_200]));
+        let mut gets = [(); 2].map(|()| Vec::new());
+        for message in 0..2 * PAUSE_MAX {
+            for (at_once, gets) in each.iter_mut().zip(&mut gets) {
+                if run(at_once, 1, 16_000, [900, 1_100, 1_200]) == 1 {
+                    gets.push(message);
+                }
+            }
+        }
+        assert!(gets[0].len() == 12 && gets[1].len() > 20, "{gets:?}");
+        assert!(gets[0].iter().all(|message| gets[1].contains(message)), "{gets:?}");
+    }
+
+    #[test]
+    fn a_trial_is_eight_messages_of_one_way_and_six_of_the_other() {
         let mut at_once = AtOnce::default();
         run(&mut at_once, PAUSE_MIN, 16_000, [900, 1_100, 1_200]);
-        let picks: Vec<Pick> = (0..8)
+        let picks: Vec<Pick> = (0..15)
             .map(|n| {
                 let pick = at_once.pick(16_000);
                 if matches!(pick, Pick::Timed(_)) {
@@ -269,32 +312,33 @@ mod tests {
             .collect();
         let (held, other) = (Learnt::Held(Way::Eager), Learnt::Looked(Way::Get));
         assert_eq!(picks[..3], [Pick::Timed(held); 3]);
-        assert_eq!(picks[3..7], [Pick::Timed(other); 4]);
-        assert_eq!(picks[7], Pick::Held(Way::Eager));
+        assert_eq!(picks[3..8], [Pick::Plain(Way::Eager); 5]);
+        assert_eq!(picks[8..14], [Pick::Timed(other); 6]);
+        assert_eq!(picks[14], Pick::Plain(Way::Eager));
     }
 
     #[test]
     fn after_a_change_the_next_trial_comes_soon() {
         let mut at_once = AtOnce::default();
-        run(&mut at_once, 1_000, 16_000, [900, 1_100, 2_500]);
+        run(&mut at_once, 2 * PAUSE_FAR_MAX, 16_000, [900, 1_100, 2_500]);
         assert_eq!(at_once.classes[class_of(16_000)].pause, PAUSE_FAR_MAX);
         let mut messages = 0;
         while at_once.classes[class_of(16_000)].held == 0 {
             run(&mut at_once, 1, 16_000, [900, 1_100, 600]);
             messages += 1;
         }
-        assert!(messages <= PAUSE_FAR_MAX + TRIAL_COUNT, "{messages}");
+        assert!(messages <= PAUSE_FAR_MAX + HELD_COUNT + OTHER_COUNT, "{messages}");
         assert_eq!(at_once.classes[class_of(16_000)].pause, PAUSE_MIN);
     }
 
     #[test]
     fn a_receiver_that_does_not_wait_is_sent_to_eagerly() {
         let mut at_once = AtOnce::default();
-        assert!(run(&mut at_once, 1_000, 16_000, [900, 9_000, 600]) <= 60);
-        run(&mut at_once, 200, 16_000, [900, 1_100, 600]);
+        assert!(run(&mut at_once, 1_000, 16_000, [900, 9_000, 9_000]) <= 60);
+        run(&mut at_once, 1_100, 16_000, [900, 1_100, 600]);
         assert!(run(&mut at_once, 100, 16_000, [900, 1_100, 600]) >= 90);
-        run(&mut at_once, 200, 16_000, [900, 9_000, 600]);
-        assert!(run(&mut at_once, 100, 16_000, [900, 9_000, 600]) <= 8, "it has ceased to wait");
+        run(&mut at_once, 1_100, 16_000, [900, 9_000, 9_000]);
+        assert!(run(&mut at_once, 100, 16_000, [900, 9_000, 9_000]) <= 8, "it has ceased to wait");
     }
 
     #[test]
@@ -304,11 +348,23 @@ mod tests {
         assert_eq!((0..PAUSE_MIN).filter(|_| timed(&mut class)).count(), 0);
         assert!(timed(&mut class));
         let number = class.begin(Instant(0));
-        assert!((0..TRIAL_MESSAGES_MAX + PAUSE_MAX).all(|_| !timed(&mut class)), "one is under way");
-        assert!(timed(&mut class), "the next trial");
+        assert!((1..HELD_COUNT).all(|_| !timed(&mut class)), "one is under way");
+        assert!(timed(&mut class), "the other way is tried in time");
+        class.begin(Instant(5));
+        let others = (1..OTHER_COUNT).filter(|_| class.pick() == Pick::Plain(Way::Get)).count();
+        assert_eq!(others as u32, OTHER_COUNT - 1);
+        let left = TRIAL_MESSAGES_MAX - HELD_COUNT - OTHER_COUNT;
+        assert!((0..left).all(|_| class.pick() == Pick::Plain(Way::Eager)));
+        assert!(class.trial.is_some() && !timed(&mut class) && class.trial.is_none());
+        while !timed(&mut class) {}
+        assert_eq!(class.count, PAUSE_MAX + 1, "the next trial");
         class.begin(Instant(7));
         class.note(number, Instant(9));
-        assert_eq!(class.trial.map(|trial| trial.count), Some(0), "an answer of an earlier trial");
+        assert_eq!(
+            class.trial.map(|trial| trial.times_counts),
+            Some([0, 0]),
+            "an answer of an earlier trial"
+        );
     }
 
     #[test]
@@ -327,13 +383,21 @@ mod tests {
     }
 
     #[test]
-    fn one_late_word_of_three_says_nothing_of_the_receiver() {
-        for (late_count, got) in [(1, true), (2, false)] {
-            let times = [[9_000; TIMES_COUNT], [600; TIMES_COUNT]];
-            let trial = Trial { count: TRIAL_COUNT, since: None, times, late_count };
-            let mut class = Class { trial: Some(trial), ..Class::default() };
-            class.compare();
-            assert_eq!(class.held == 1, got, "{late_count}");
+    fn a_receiver_is_late_if_it_is_by_both_ways() {
+        for (eager, got, expected) in [
+            ([9_000, 9_000, 600], [9_000; TIMES_COUNT], Way::Eager),
+            ([9_000; TIMES_COUNT], [9_000, 600, 600], Way::Get),
+            ([9_000; TIMES_COUNT], [3_000; TIMES_COUNT], Way::Get),
+            ([9_000; TIMES_COUNT], [4_004; TIMES_COUNT], Way::Eager),
+            ([9_000, 600, 600], [9_000; TIMES_COUNT], Way::Eager),
+        ] {
+            for held in [0, 1] {
+                let times = if held == 0 { [eager, got] } else { [got, eager] };
+                let trial = Trial { times, times_counts: [TIMES_COUNT; 2], ..Trial::default() };
+                let mut class = Class { held, trial: Some(trial), copied_ns: 1_000, ..Class::default() };
+                class.compare();
+                assert_eq!(WAYS[class.held], expected, "{eager:?} {got:?}, {held} held");
+            }
         }
     }
 }

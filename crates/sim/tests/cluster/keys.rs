@@ -301,7 +301,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.shared_read", "[{ bytes = 1024, more_ns = 90000 }]"),
     ("host_models.h.software.longer_packet", "[{ bytes = 64, more_ns = 900 }]"),
     ("host_models.h.software.longer_packet_in_row", "[{ bytes = 64, more_ns = 900 }]"),
-    ("host_models.h.software.block_packet", "[{ bytes = 1024, more_ns = 90000 }]"),
+    ("host_models.h.software.block_packet", "[{ bytes = 65536, more_ns = 9000000 }]"),
     ("host_models.h.software.poll_ns", "900"),
     ("host_models.h.software.reduce_gbytes_per_s", "1"),
     ("host_models.h.software.send_copies", "3"),
