@@ -3,7 +3,7 @@
  * every 8 us (each question takes the socket's lock).
  *
  *   socket_send    one send of so many bytes, which nobody reads meanwhile
- *   socket_relay   so many bytes one way, in turn, 1 MiB a send; the other side reads them as they come
+ *   socket_relay   so many bytes one way, in turn, 320 KiB a send; the other side reads them as they come
  *   socket_rate    windows of 16 sends of so many bytes, one after the other in memory, each window answered
  *                  by a byte: one send
  *   socket_stream  the same of long sends
@@ -20,7 +20,7 @@
 
 /* The library's sockets take so much beyond what is on its way. */
 #define UNSENT_MAX (256 << 10)
-#define SEND_MAX ((size_t)1 << 20)
+#define SEND_MAX ((size_t)320 << 10) /* as the library's longest packets */
 #define LET_BE_S 8e-6
 #define TURNS_MAX 2000
 #define WINDOW 16

@@ -272,4 +272,11 @@ mod tests {
             assert_eq!(Head::parse(&bad.emit()), Err(Damaged));
         }
     }
+
+    #[test]
+    fn the_benchmark_sends_as_long_packets_are_sent() {
+        let text = include_str!("../../../../bench/sockets.c");
+        let expected = format!("#define SEND_MAX ((size_t){} << 10)", LONG_PAYLOAD_BYTES_MAX >> 10);
+        assert!(text.contains(&expected), "{expected}");
+    }
 }
