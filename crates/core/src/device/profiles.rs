@@ -9,7 +9,7 @@ pub const TCP_HEAD_BYTES: usize = 20;
 pub const TCP_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// TCP: the longest payload of a packet of a long message's data in bytes, which is one call of the kernel.
 /// With calls of 1 MiB a message of 1 MiB over a veth pair took an Intel Xeon (model 207) 750 µs, with these
-/// 215, over the loopback 230 and 205. (An AMD EPYC had found the longer ones 5 to 8 % quicker.)
+/// 230, over the loopback 230 and 215. (An AMD EPYC had found the longer ones 5 to 8 % quicker.)
 pub const TCP_LONG_PAYLOAD_BYTES_MAX: usize = 5 << 16;
 /// TCP: unsent bytes that the kernel takes per connection, beyond those in flight. Bytes in the kernel cannot
 /// go over another rail, and acknowledgements and answers wait behind them: 256 KiB are 1 ms of 2 Gbit/s.

@@ -30,7 +30,13 @@ pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3], _manner: Manner) {
     }
 }
 
-pub(super) fn write_pair(halves: &[Cell<[u8; SLOT_BYTES]>; 2], header: &[u8], payload: [&[u8]; 2]) {
+pub(super) fn write_pair(
+    halves: &[Cell<[u8; SLOT_BYTES]>; 2],
+    header: &[u8],
+    payload: [&[u8]; 2],
+    tell_odd: impl FnOnce(),
+) {
+    tell_odd();
     let bytes = [header, payload[0], payload[1]].concat();
     for (half, chunk) in halves.iter().zip(bytes.chunks(SLOT_BYTES)) {
         // SAFETY: a chunk is at most a slot's bytes.

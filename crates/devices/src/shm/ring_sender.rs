@@ -174,8 +174,8 @@ impl Sender {
         }
         self.next = skipped.wrapping_add(is_skipping.into());
         let pair = self.ring.pair(self.next);
-        pair.odd.store(word_of(self.next.wrapping_add(2), SKIPPED, 0), Ordering::Relaxed);
-        cell::write_pair(&pair.bytes, header, payload);
+        let odd = word_of(self.next.wrapping_add(2), SKIPPED, 0);
+        cell::write_pair(&pair.bytes, header, payload, || pair.odd.store(odd, Ordering::Relaxed));
         self.publish(pair, header.len(), payload_bytes);
         self.next = self.next.wrapping_add(1);
         if is_skipping {
