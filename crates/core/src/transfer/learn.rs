@@ -408,7 +408,7 @@ mod tests {
         for crossover in [1 << 16, 1 << 22, 1 << 18, 1 << 20] {
             for bits in 15..=24 {
                 let bytes = 1 << bits;
-                run(&mut learner, 1_100, bytes, |_, way| cost(crossover, bytes, way));
+                run(&mut learner, 600, bytes, |_, way| cost(crossover, bytes, way));
                 let got = run(&mut learner, 100, bytes, |_, way| cost(crossover, bytes, way));
                 let is_right = if bytes >= 2 * crossover { got >= 80 } else { got <= 20 };
                 assert!(

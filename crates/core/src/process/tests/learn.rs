@@ -58,7 +58,7 @@ fn the_way_follows_a_crossover_that_moves() {
     for crossover_bytes in [30_000, 200_000, 1_000] {
         set_crossover(&mut net, crossover_bytes);
         for bytes in [15_000, 60_000] {
-            exchange(&mut net, 2_100, bytes);
+            exchange(&mut net, 600, bytes);
             let got = exchange(&mut net, 64, bytes);
             let is_right = if bytes as u64 > crossover_bytes { got >= 56 } else { got <= 8 };
             assert!(is_right, "{bytes} B, crossover at {crossover_bytes} B: {got} of 64 by get");
