@@ -5,14 +5,17 @@
 //! envelope        context u64 | source rank u32 | tag i32                                   16 bytes
 //! Eager           envelope                                          payload: the message    24
 //! EagerSync       envelope | sender's request u64                   payload: the message    32
-//! Rts             envelope | sender's request u64 | length u64 | keys                       48 + 16 a key
-//! Cts             sender's request u64 | receiver's request u64 | length u64 | keys         40 + 16 a key
+//! Rts             envelope | sender's request u64 | length u64 | keys                       56 with one key
+//! Cts             sender's request u64 | receiver's request u64 | length u64 | keys         48 with one key
 //! Data            receiver's request u64 | offset u64               payload: a fragment     24
 //! Fin, Matched, Cancel, CancelReply    request u64                                          16
 //! Credit          nothing more                                                               8
 //! Note            what `survive/note.rs` says                                               72
-//! keys            rails u32 | zero u32 | 2 × u64 a rail, lowest rail first
+//! keys            of one rail (`flags` says which): 2 × u64                                 16
+//!                 else: rails u32 | zero u32 | 2 × u64 a rail, lowest rail first             8 + 16 a key
 //! ```
+//!
+//! An announcement with one key fits a cache line of shared memory with the word that tells of it.
 //!
 //! All little-endian. `credits` returns eager credit to the packet's receiver, on any packet. Headers from
 //! the network are parsed by [`parse`], which checks kinds, lengths and reserved bits and never panics.
@@ -97,6 +100,15 @@ impl Keys {
     pub fn is_empty(&self) -> bool {
         self.rails.is_empty()
     }
+
+    /// What the flags of a header with these keys say of them.
+    #[inline]
+    fn flags(&self) -> u8 {
+        match self.rails.0.is_power_of_two() {
+            true => FLAG_ONE_KEY | (self.rails.0.trailing_zeros() as u8) << RAIL_SHIFT,
+            false => 0,
+        }
+    }
 }
 
 /// A packet's meaning.
@@ -177,6 +189,11 @@ mod kind {
 
 /// Flag of `CancelReply`: it is cancelled; of `Rts`: packets are offered.
 const FLAG_YES: u8 = 1;
+/// Flag of `Rts` and `Cts`: there is one key, of the rail whose number the uppermost bits say.
+const FLAG_ONE_KEY: u8 = 2;
+/// The lowest of these bits.
+const RAIL_SHIFT: u32 = 3;
+const _: () = assert!(RailSet::RAILS_MAX <= 1 << (u8::BITS - RAIL_SHIFT));
 
 /// A header in bytes, ready for a device.
 pub struct HeaderBytes {
@@ -209,8 +226,11 @@ impl HeaderBytes {
         self.put(envelope.tag.to_le_bytes());
     }
 
+    #[inline]
     fn put_keys(&mut self, keys: &Keys) {
-        self.put(u64::from(keys.rails.0).to_le_bytes());
+        if keys.flags() == 0 {
+            self.put(u64::from(keys.rails.0).to_le_bytes());
+        }
         for (_, key) in keys.iter() {
             self.put(key.words[0].to_le_bytes());
             self.put(key.words[1].to_le_bytes());
@@ -226,8 +246,10 @@ impl Header {
         let (kind, flags) = match self {
             Self::Eager(..) => (kind::EAGER, 0),
             Self::EagerSync(..) => (kind::EAGER_SYNC, 0),
-            Self::Rts { offers_packets, .. } => (kind::RTS, u8::from(*offers_packets) * FLAG_YES),
-            Self::Cts { .. } => (kind::CTS, 0),
+            Self::Rts { offers_packets, keys, .. } => {
+                (kind::RTS, (u8::from(*offers_packets) * FLAG_YES) | keys.flags())
+            }
+            Self::Cts { keys, .. } => (kind::CTS, keys.flags()),
             Self::Data { .. } => (kind::DATA, 0),
             Self::Fin(..) => (kind::FIN, 0),
             Self::Matched(..) => (kind::MATCHED, 0),
@@ -330,16 +352,36 @@ impl Reader<'_> {
         Ok(Envelope { context, source, tag })
     }
 
-    fn keys(&mut self) -> Result<Keys, Malformed> {
+    #[inline]
+    fn keys(&mut self, flags: u8) -> Result<Keys, Malformed> {
+        if flags & FLAG_ONE_KEY != 0 {
+            let mut keys = Keys { rails: RailSet(1 << (flags >> RAIL_SHIFT)), ..Keys::default() };
+            keys.keys[0].words = [self.word()?, self.word()?];
+            return Ok(keys);
+        }
         let rails = u32::try_from(self.word()?).map_err(|_| Malformed("reserved bits set"))?;
         if rails.count_ones() as usize > KEYS_MAX {
             return Err(Malformed("more keys than a header holds"));
+        }
+        if rails.is_power_of_two() {
+            return Err(Malformed("one key whose rail the flags do not say"));
         }
         let mut keys = Keys { rails: RailSet(rails), ..Keys::default() };
         for key in &mut keys.keys[..rails.count_ones() as usize] {
             key.words = [self.word()?, self.word()?];
         }
         Ok(keys)
+    }
+}
+
+/// The flags that a packet may have.
+fn flags_known(kind: u8, flags: u8) -> u8 {
+    let of_keys = if flags & FLAG_ONE_KEY != 0 { FLAG_ONE_KEY | u8::MAX << RAIL_SHIFT } else { 0 };
+    match kind {
+        kind::CANCEL_REPLY => FLAG_YES,
+        kind::RTS => FLAG_YES | of_keys,
+        kind::CTS => of_keys,
+        _ => 0,
     }
 }
 
@@ -367,7 +409,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
     let word = reader.word()?;
     let prefix = prefix_of(word);
     let (kind, flags) = (word as u8, (word >> 8) as u8);
-    if flags != 0 && !(matches!(kind, kind::CANCEL_REPLY | kind::RTS) && flags == FLAG_YES) {
+    if flags != 0 && flags & !flags_known(kind, flags) != 0 {
         return Err(Malformed("unknown flags"));
     }
     let header = match kind {
@@ -377,14 +419,14 @@ pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
             envelope: reader.envelope()?,
             sender: reader.request()?,
             length: reader.word()?,
-            keys: reader.keys()?,
-            offers_packets: flags == FLAG_YES,
+            keys: reader.keys(flags)?,
+            offers_packets: flags & FLAG_YES != 0,
         },
         kind::CTS => Header::Cts {
             sender: reader.request()?,
             receiver: reader.request()?,
             length: reader.word()?,
-            keys: reader.keys()?,
+            keys: reader.keys(flags)?,
         },
         kind::DATA => Header::Data { receiver: reader.request()?, offset: reader.word()? },
         kind::FIN => Header::Fin(reader.request()?),

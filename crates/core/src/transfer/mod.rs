@@ -378,21 +378,24 @@ impl Transfers {
 
     /// A transfer is over, and its request with it.
     fn end(&mut self, id: TransferId) {
-        if let Some(transfer) = self.forget(id) {
-            self.ended.push_back((transfer.request, transfer.completion));
-            if !matches!(transfer.measured, Measured::Not) {
-                let Transfer { link, total: bytes, measured: of, .. } = transfer;
-                self.left.push(Left::Measured { link, bytes, of });
-            }
+        let Some(transfer) = self.transfers.get(id) else { return };
+        self.ended.push_back((transfer.request, transfer.completion));
+        let (link, bytes, of) = (transfer.link, transfer.total, transfer.measured);
+        self.forget(id);
+        // The last of what is left: see `wants_time`.
+        if !matches!(of, Measured::Not) {
+            self.left.push(Left::Measured { link, bytes, of });
         }
     }
 
-    /// Removes a transfer without waiting for its operations in flight.
-    fn forget(&mut self, id: TransferId) -> Option<Transfer> {
-        let transfer = self.transfers.remove(id)?;
+    /// Removes a transfer without waiting for its operations in flight. `false`: there is none.
+    fn forget(&mut self, id: TransferId) -> bool {
+        let Some(transfer) = self.transfers.get(id) else { return false };
         self.sends_count -= usize::from(transfer.context.is_some());
         self.left.extend(transfer.registered.iter().map(|(rail, key)| Left::Registration(rail, key)));
-        Some(transfer)
+        // Long, so not moved out.
+        self.transfers.discard(id);
+        true
     }
 
     /// The sender has cancelled: the transfer is gone, and its request with it. `false`: the receiver has
@@ -405,13 +408,13 @@ impl Transfers {
         if !links.take_back(transfer.link, transfer.request) {
             links.answered(transfer.link);
         }
-        self.forget(id).is_some()
+        self.forget(id)
     }
 
     /// As [`withdraw`](Self::withdraw), without asking the receiver, if the announcement has not left.
     pub(crate) fn withdraw_held_back(&mut self, links: &mut Links, id: TransferId) -> bool {
         let Some(transfer) = self.transfers.get(id) else { return false };
-        links.take_back(transfer.link, transfer.request) && self.forget(id).is_some()
+        links.take_back(transfer.link, transfer.request) && self.forget(id)
     }
 
     /// How many puts and gets are under way.
@@ -427,7 +430,8 @@ impl Transfers {
         let of_link = self.transfers.iter().filter(|(_, transfer)| transfer.link == link);
         let ids: Vec<TransferId> = of_link.map(|(id, _)| id).collect();
         for id in ids {
-            let registered = self.forget(id).map_or(Keys::default(), |transfer| transfer.registered);
+            let registered = self.transfers.get(id).map_or(Keys::default(), |transfer| transfer.registered);
+            self.forget(id);
             // A peer that has been given up and does not know still has the keys.
             registered.iter().for_each(|(rail, key)| self.registrations.keep_no_longer(rail, key));
         }

@@ -78,7 +78,8 @@ impl Transfers {
     /// A receive is matched with an announced message. Nothing moves before [`advance`](Self::advance).
     pub(crate) fn receive(&mut self, matched: Matched) -> TransferId {
         let Matched { request, link, sender, data, total, keys, offers_packets, completion } = matched;
-        let id = self.transfers.insert(Transfer {
+        let id = self.transfers.reserve();
+        self.transfers.put(id, || Transfer {
             request,
             context: None,
             link,
@@ -142,10 +143,13 @@ impl Transfers {
         };
         if choice.way == Way::Get {
             transfer.go(Event::Get);
-            if let Work::Get(fetch) = &mut transfer.work {
+            let ends = links.get(index).get_parts(choice.rails, total);
+            if let Work::Get(fetch) = &mut transfer.work
+                && !ends.is_empty()
+            {
                 let mut next = 0;
                 let part = |(rail, end)| GetPart { rail, next: core::mem::replace(&mut next, end), end };
-                fetch.parts = links.get(index).get_parts(choice.rails, total).into_iter().map(part).collect();
+                fetch.parts = ends.into_iter().map(part).collect();
             }
             return;
         }

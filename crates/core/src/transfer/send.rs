@@ -70,7 +70,8 @@ impl Transfers {
         let name = announcement.learnt.and_then(|(_, name)| name);
         let total = data.len() as u64;
         self.sends_count += 1;
-        let id = self.transfers.insert(Transfer {
+        let id = self.transfers.reserve();
+        self.transfers.put(id, || Transfer {
             request,
             context: Some(envelope.context),
             link: index,

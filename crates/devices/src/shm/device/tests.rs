@@ -122,6 +122,18 @@ fn only_processes_of_this_host_are_reached() {
 }
 
 #[test]
+fn an_announcement_with_one_key_fits_a_slot() {
+    use ayatori_core::wire::{Envelope, Header, Keys, Prefix};
+    let mut keys = Keys::default();
+    assert!(keys.push(RAIL, RemoteKey { words: [u64::MAX; 2] }));
+    let envelope = Envelope { context: ayatori_core::ids::ContextId(u64::MAX), source: 7, tag: -1 };
+    let sender = ayatori_core::ids::RequestId { index: u32::MAX, generation: u32::MAX };
+    let rts = Header::Rts { envelope, sender, length: u64::MAX, keys, offers_packets: true };
+    let prefix = Prefix { credits: u16::MAX, sequence: u32::MAX };
+    assert_eq!(rts.emit(prefix).as_slice().len(), ring::SLOT_BYTES);
+}
+
+#[test]
 fn put_and_get_move_memory_at_once() {
     let mut world = world(2, |_| {});
     let (local, remote) = (Buffer::leaked(1_001), Buffer::leaked(70_000));
