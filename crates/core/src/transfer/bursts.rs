@@ -10,6 +10,8 @@ use super::choose::Way;
 use super::learn::{Learner, Learnt, number_of};
 use crate::time::{Duration, Instant};
 
+/// Bursts of a look that are not counted. Each has several messages.
+const LEFT_OUT_COUNT: u32 = 1;
 /// Messages of a burst, at most: where there is always another one, too, ways are compared.
 const MESSAGES_MAX: u32 = 64;
 
@@ -46,7 +48,7 @@ impl Default for Bursts {
     fn default() -> Self {
         // It takes none of the sender's time, and no memory of a ring that was not used before.
         Self {
-            learner: Learner::beginning_with(Way::Get),
+            learner: Learner::new(Way::Get, LEFT_OUT_COUNT),
             current: None,
             number: 0,
             had_several: false,
@@ -159,6 +161,15 @@ mod tests {
             let held = (0..100).filter(|_| run(&mut bursts, 16, took) == expected).count();
             assert!(held >= 90, "{held} of 100 by {expected:?}");
         }
+    }
+
+    #[test]
+    fn a_look_is_four_bursts() {
+        let mut bursts = Bursts::default();
+        let took = |way| Duration::from_us(if way == Way::Get { 60 } else { 70 });
+        let ways: Vec<_> = (0..20).map(|_| run(&mut bursts, 16, took)).collect();
+        let lengths: Vec<_> = ways.chunk_by(|a, b| a == b).map(<[Way]>::len).collect();
+        assert_eq!(lengths, [4, 4, 8, 4]);
     }
 
     #[test]

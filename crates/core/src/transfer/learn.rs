@@ -4,8 +4,8 @@
 //! machine, on the length, and on the caches that hold the memory; nothing of it is known beforehand, and a
 //! program may change it. So the receiver measures, from the match of a message to its last byte, for each
 //! peer and each power of two of lengths. It holds one way, and after some messages *looks* at the other:
-//! [`LOOK_COUNT`] messages in a row go that way, of which the first [`LEFT_OUT_COUNT`] are not counted, for
-//! they find the caches as the held way has left them. Then the quicker one is held. A time of the other way
+//! some messages in a row go that way, of which the first [`LEFT_OUT_COUNT`] are not counted, for they find
+//! the caches as the held way has left them. Then the quicker one is held. A time of the other way
 //! that is twice that of the held one ends a look at once, but for the first one. All of it depends on
 //! nothing but the times that come in.
 //!
@@ -22,8 +22,6 @@ use crate::time::Duration;
 /// Messages of a look that are not counted: with the kernel's copies of 32 KiB the second and the third took
 /// 4.8 µs, and later ones 3.4.
 pub(super) const LEFT_OUT_COUNT: u32 = 3;
-/// Messages of a look.
-const LOOK_COUNT: u32 = LEFT_OUT_COUNT + TIMES_COUNT as u32;
 /// Looks begin at multiples of so many messages, and after at least the first number of the held way: at
 /// first, and at most.
 const PAUSE_MIN: u32 = 4;
@@ -66,29 +64,31 @@ impl Learnt {
 /// Measurements with one peer.
 pub(crate) struct Learner {
     classes: [Class; CLASSES_COUNT],
+    /// How many times of a look are not counted.
+    left_out_count: u32,
 }
 
 impl Default for Learner {
     fn default() -> Self {
-        Self::beginning_with(Way::Stream)
+        Self::new(Way::Stream, LEFT_OUT_COUNT)
     }
 }
 
 impl Learner {
-    /// Holds this way at first.
-    pub(super) fn beginning_with(way: Way) -> Self {
+    /// Holds `way` at first, and leaves so many times of a look out.
+    pub(super) fn new(way: Way, left_out_count: u32) -> Self {
         let held = number_of(way);
-        Self { classes: core::array::from_fn(|_| Class { held, ..Class::default() }) }
+        Self { classes: core::array::from_fn(|_| Class { held, ..Class::default() }), left_out_count }
     }
 
     /// The way of the next message of this length, [`Way::Get`] or [`Way::Stream`].
     pub(crate) fn pick(&mut self, length_bytes: u64) -> Learnt {
-        self.classes[class_of(length_bytes)].pick()
+        self.classes[class_of(length_bytes)].pick(self.left_out_count)
     }
 
     /// A message took `took`.
     pub(crate) fn note(&mut self, length_bytes: u64, way: Way, took: Duration) {
-        self.classes[class_of(length_bytes)].note(number_of(way), ns(took));
+        self.classes[class_of(length_bytes)].note(number_of(way), ns(took), self.left_out_count);
     }
 }
 
@@ -102,10 +102,10 @@ pub(super) fn is_quicker(other_ns: u32, held_ns: u32) -> bool {
     other_ns < held_ns - held_ns / GAIN_MIN_PARTS
 }
 
-/// Messages from look to look, where the other way has not been quicker after `pause` of them: twice as many,
-/// at most `most`, or `far` where it takes twice as long.
+/// Messages from look to look, where the other way has not been quicker after `pause` of them: four times as
+/// many, at most `most`, or `far` where it takes twice as long.
 pub(super) fn longer_pause(pause: u32, [other_ns, held_ns]: [u32; 2], [most, far]: [u32; 2]) -> u32 {
-    (pause * 2).min(if other_ns / 2 >= held_ns { far } else { most })
+    (pause * 4).min(if other_ns / 2 >= held_ns { far } else { most })
 }
 
 /// A time in ns, at least 1.
@@ -162,8 +162,8 @@ impl Default for Class {
 }
 
 impl Class {
-    fn pick(&mut self) -> Learnt {
-        if self.looked == Some(LOOK_COUNT) {
+    fn pick(&mut self, left_out_count: u32) -> Learnt {
+        if self.looked == Some(left_out_count + TIMES_COUNT as u32) {
             // Not all messages sent the other way have reported their times: they failed, or are still in
             // flight.
             self.end_look(self.pause);
@@ -184,7 +184,7 @@ impl Class {
         }
     }
 
-    fn note(&mut self, way: usize, ns: u32) {
+    fn note(&mut self, way: usize, ns: u32, left_out_count: u32) {
         let is_other = way != self.held;
         if is_other && self.looked.is_none() {
             // Late.
@@ -192,7 +192,7 @@ impl Class {
         }
         let is_far = |held_ns| is_other && ns / 2 >= held_ns;
         let ends_look = self.median_ns(self.held).is_some_and(is_far);
-        if is_other && self.left_out < LEFT_OUT_COUNT {
+        if is_other && self.left_out < left_out_count {
             self.left_out += 1;
             // The first finds the caches as the held way has left them; of the next ones that much is told.
             if ends_look && self.left_out > 1 {
@@ -248,6 +248,9 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// Messages of a look.
+    const LOOK_COUNT: u32 = LEFT_OUT_COUNT + TIMES_COUNT as u32;
+
     /// Runs messages of a length on a model of what each way takes, in ns; how many went by get.
     fn run(learner: &mut Learner, count: u32, bytes: u64, model: impl Fn(u32, Way) -> u64) -> u32 {
         let mut got_count = 0;
@@ -275,7 +278,7 @@ mod tests {
     #[test]
     fn a_look_ends_after_four_messages_though_none_tells_its_time() {
         let mut class = Class::default();
-        let looks: Vec<bool> = (0..30).map(|_| matches!(class.pick(), Learnt::Looked(_))).collect();
+        let looks: Vec<bool> = (0..30).map(|_| matches!(class.pick(LEFT_OUT_COUNT), Learnt::Looked(_))).collect();
         let lengths: Vec<usize> =
             looks.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
         assert!(lengths.len() > 1 && lengths[0] == LOOK_COUNT as usize, "{looks:?}");
@@ -298,10 +301,10 @@ mod tests {
         // Slower, and twice as slow, which the first time that counts says.
         for (get, most, look) in [(110, 256, 6), (199, 256, 6), (200, 512, 2), (400, 512, 2)] {
             // From the end of a look to the next multiple of what the pause is then.
-            let doubled = core::iter::successors(Some(8), |pause: &usize| Some((pause * 2).min(most)));
+            let pauses = core::iter::successors(Some(16), |pause: &usize| Some((pause * 4).min(most)));
             let mut at = 4;
             let mut expected = Vec::from([4]);
-            for pause in doubled.take(9) {
+            for pause in pauses.take(7) {
                 let next = (at + look + 4_usize).next_multiple_of(pause);
                 expected.extend([look, next - at - look]);
                 at = next;
@@ -396,7 +399,7 @@ mod tests {
             });
         }
         let [seldom, often] = each.each_mut().map(|learner| others(learner, 110));
-        assert!(seldom.len() == 24 && often.len() > 40, "{seldom:?} {often:?}");
+        assert!(seldom.len() == 24 && often.len() > 24, "{seldom:?} {often:?}");
         assert!(seldom.iter().all(|message| often.contains(message)), "{seldom:?} {often:?}");
     }
 
