@@ -158,12 +158,13 @@ impl Shm {
         }
         let payload_bytes_max = segment.ring(me, me).data_bytes_max();
         Ok(Self {
-            rails: [profiles::shm(
-                ring::SLOT_BYTES,
+            rails: [profiles::shm(&profiles::Shm {
+                slot_bytes: ring::SLOT_BYTES,
                 payload_bytes_max,
-                config.kernel_copy,
+                kernel_copy: config.kernel_copy,
                 is_oversubscribed,
-            )],
+                has_long_blocks: Processor::here().has_long_blocks(),
+            })],
             local_rank: me,
             peers,
             local_ranks,

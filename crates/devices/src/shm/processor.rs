@@ -98,6 +98,11 @@ impl Processor {
         need >= self.block_lines_min && need <= self.block_lines_max
     }
 
+    /// Whether the longest packets do.
+    pub(super) fn has_long_blocks(&self) -> bool {
+        self.block_lines_max == u64::MAX
+    }
+
     /// Lines of a piece of a packet.
     pub(super) fn piece_lines(&self, area: usize, lines_count: usize) -> usize {
         // Blocks stay in near caches, as near lines do.

@@ -221,7 +221,15 @@ fn rails(
     let rate = |nic: usize| said.unwrap_or_else(|| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64);
     let (bandwidth_bytes_per_s, latency_ps) = (config.memory_bytes_per_s, config.memory_latency_ps);
     let payload_bytes_max = shm_payload_bytes_max(occupancy.ranks_count);
-    let shm = || profiles::shm(SHM_SLOT_BYTES, payload_bytes_max, true, occupancy.is_oversubscribed());
+    let shm = || {
+        profiles::shm(&profiles::Shm {
+            slot_bytes: SHM_SLOT_BYTES,
+            payload_bytes_max,
+            kernel_copy: true,
+            is_oversubscribed: occupancy.is_oversubscribed(),
+            has_long_blocks: !config.rates.block_relay.is_empty(),
+        })
+    };
     if let Some(Profile { device, mtu_bytes }) = config.profile {
         let nic = |nic| match device {
             NicDevice::Tcp => profiles::tcp("nic", Some(mtu_bytes), rate(nic), None, false),
