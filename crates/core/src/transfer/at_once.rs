@@ -8,8 +8,8 @@
 //! power of two of lengths one way is held, eager at first. After some messages there is a *trial*: of eight
 //! messages that go the held way three are timed, and then of up to twelve that go the other one six, of
 //! which the first three are not counted, for they find the caches as the held way has left them. All others
-//! read no clock. Then the quicker way is held. Two processes that both send begin their trials together, at
-//! multiples of a power of two of messages (`learn.rs` says why), and change to the other way together.
+//! read no clock. Then the quicker way is held. Two processes that both send begin their trials together
+//! ([`schedule`](super::schedule)), and change to the other way together.
 //! Trials become rarer, to at most twelve messages of the other way in 256, and in 512 where it takes twice
 //! as long.
 //!
@@ -18,7 +18,8 @@
 //! lets the sender go on.
 
 use super::choose::{Learnt, Way};
-use super::learn::{LEFT_OUT_COUNT, TIMES_COUNT, is_quicker, longer_pause, median_ns, ns};
+use super::learn::{LEFT_OUT_COUNT, TIMES_COUNT, is_quicker, median_ns, ns};
+use super::schedule::{PAUSE_MAX, Schedule};
 use crate::ids::RequestId;
 use crate::time::{Duration, Instant};
 
@@ -27,13 +28,10 @@ const HELD_COUNT: u32 = 8;
 const OTHER_COUNT: u32 = 12;
 /// Messages within which a trial must have all its times.
 const TRIAL_MESSAGES_MAX: u32 = 32;
-/// Trials begin at multiples of so many messages: at first, when a ring's memory has been touched, and after
-/// a change; at most; and where the other way takes twice as long.
-const PAUSE_MIN: u32 = 32;
-const PAUSE_MAX: u32 = 256;
-const PAUSE_FAR_MAX: u32 = 512;
-const _: () = assert!(PAUSE_MIN.is_power_of_two() && PAUSE_MIN >= HELD_COUNT + OTHER_COUNT);
-const _: () = assert!(PAUSE_MAX.is_power_of_two() && PAUSE_FAR_MAX.is_power_of_two());
+/// Trials begin at multiples of so many messages at first, when a ring's memory has been touched, and after a
+/// change.
+const PAUSE_FIRST: u32 = 32;
+const _: () = assert!(PAUSE_FIRST >= HELD_COUNT + OTHER_COUNT);
 /// A receiver is late if the word takes so many times as long as the sender's copy, by both ways. One that
 /// waits copies at the same time; of one that sends as much itself before it receives, and by the other way,
 /// the answer to an eager message may take so long, but what is got does not.
@@ -73,8 +71,10 @@ impl AtOnce {
     /// Whether the next message goes eagerly and nothing is to be reported; then it counts as sent.
     pub(crate) fn pick_eager(&mut self, length_bytes: usize) -> bool {
         let class = &mut self.classes[class_of(length_bytes)];
-        let is_eager = class.held == 0 && class.trial.is_none() && !class.is_due();
-        class.count = class.count.wrapping_add(is_eager.into());
+        let is_eager = class.held == 0 && class.trial.is_none() && !class.schedule.is_due();
+        if is_eager {
+            class.schedule.count_one();
+        }
         is_eager
     }
 
@@ -115,10 +115,7 @@ const WAYS: [Way; 2] = [Way::Eager, Way::Get];
 /// Messages of similar length.
 struct Class {
     held: usize,
-    /// Messages so far; wraps.
-    count: u32,
-    /// The next trial begins at a multiple of so many, a power of two.
-    pause: u32,
+    schedule: Schedule,
     trial: Option<Trial>,
     /// What the copy of the last eager message in a trial took, in ns.
     copied_ns: u32,
@@ -142,22 +139,17 @@ struct Trial {
 
 impl Default for Class {
     fn default() -> Self {
-        Self { held: 0, count: 0, pause: PAUSE_MIN, trial: None, copied_ns: 0, number: 0 }
+        Self { held: 0, schedule: Schedule::new(PAUSE_FIRST), trial: None, copied_ns: 0, number: 0 }
     }
 }
 
 impl Class {
-    /// Whether a trial begins with the next message, if none is under way.
-    fn is_due(&self) -> bool {
-        self.count.is_multiple_of(self.pause) && self.count > 0
-    }
-
     fn pick(&mut self) -> Pick {
         let (held, other) = (WAYS[self.held], WAYS[1 - self.held]);
-        if self.trial.is_none() && self.is_due() {
+        if self.trial.is_none() && self.schedule.is_due() {
             self.trial = Some(Trial::default());
         }
-        self.count = self.count.wrapping_add(1);
+        self.schedule.count_one();
         let Some(trial) = &mut self.trial else { return Pick::Plain(held) };
         let at = trial.count;
         trial.count += 1;
@@ -210,26 +202,28 @@ impl Class {
     fn compare(&mut self) {
         let Some(Trial { times, times_counts: [held_count, _], .. }) = self.trial else { return };
         if held_count < TIMES_COUNT {
-            return self.end_trial(self.pause);
+            return self.end_trial(self.schedule.pause());
         }
         let [held_ns, other_ns] = times.map(median_ns);
         let is_late = held_ns.min(other_ns) / LATE_FACTOR > self.copied_ns;
         let is_other = if is_late { self.held != 0 } else { is_quicker(other_ns, held_ns) };
         if is_other {
             self.held = 1 - self.held;
-            return self.end_trial(PAUSE_MIN);
+            return self.end_trial(PAUSE_FIRST);
         }
-        self.end_trial(longer_pause(self.pause, [other_ns, held_ns], [PAUSE_MAX, PAUSE_FAR_MAX]));
+        self.trial = None;
+        self.schedule.end_unchanged([other_ns, held_ns]);
     }
 
     fn end_trial(&mut self, pause: u32) {
         self.trial = None;
-        self.pause = pause;
+        self.schedule.end(pause);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::schedule::PAUSE_FAR_MAX;
     use super::*;
     use alloc::vec::Vec;
 
@@ -259,7 +253,7 @@ mod tests {
     #[test]
     fn the_quicker_way_is_held_after_a_first_trial() {
         let mut at_once = AtOnce::default();
-        assert_eq!(run(&mut at_once, PAUSE_MIN, 16_000, [900, 1_100, 600]), 0);
+        assert_eq!(run(&mut at_once, PAUSE_FIRST, 16_000, [900, 1_100, 600]), 0);
         let got = run(&mut at_once, 1_000, 16_000, [900, 1_100, 600]);
         assert!(got >= 960, "{got} of 1000");
         let got = run(&mut at_once, 1_000, 16_000, [900, 1_100, 2_300]);
@@ -299,7 +293,7 @@ mod tests {
     #[test]
     fn a_trial_is_eight_messages_of_one_way_and_six_of_the_other() {
         let mut at_once = AtOnce::default();
-        run(&mut at_once, PAUSE_MIN, 16_000, [900, 1_100, 1_200]);
+        run(&mut at_once, PAUSE_FIRST, 16_000, [900, 1_100, 1_200]);
         let picks: Vec<Pick> = (0..15)
             .map(|n| {
                 let pick = at_once.pick(16_000);
@@ -321,14 +315,14 @@ mod tests {
     fn after_a_change_the_next_trial_comes_soon() {
         let mut at_once = AtOnce::default();
         run(&mut at_once, 2 * PAUSE_FAR_MAX, 16_000, [900, 1_100, 2_500]);
-        assert_eq!(at_once.classes[class_of(16_000)].pause, PAUSE_FAR_MAX);
+        assert_eq!(at_once.classes[class_of(16_000)].schedule.pause(), PAUSE_FAR_MAX);
         let mut messages = 0;
         while at_once.classes[class_of(16_000)].held == 0 {
             run(&mut at_once, 1, 16_000, [900, 1_100, 600]);
             messages += 1;
         }
         assert!(messages <= PAUSE_FAR_MAX + HELD_COUNT + OTHER_COUNT, "{messages}");
-        assert_eq!(at_once.classes[class_of(16_000)].pause, PAUSE_MIN);
+        assert_eq!(at_once.classes[class_of(16_000)].schedule.pause(), PAUSE_FIRST);
     }
 
     #[test]
@@ -345,7 +339,7 @@ mod tests {
     fn a_trial_whose_times_do_not_come_ends() {
         let mut class = Class::default();
         let timed = |class: &mut Class| matches!(class.pick(), Pick::Timed(_));
-        assert_eq!((0..PAUSE_MIN).filter(|_| timed(&mut class)).count(), 0);
+        assert_eq!((0..PAUSE_FIRST).filter(|_| timed(&mut class)).count(), 0);
         assert!(timed(&mut class));
         let number = class.begin(Instant(0));
         assert!((1..HELD_COUNT).all(|_| !timed(&mut class)), "one is under way");
@@ -356,8 +350,11 @@ mod tests {
         let left = TRIAL_MESSAGES_MAX - HELD_COUNT - OTHER_COUNT;
         assert!((0..left).all(|_| class.pick() == Pick::Plain(Way::Eager)));
         assert!(class.trial.is_some() && !timed(&mut class) && class.trial.is_none());
-        while !timed(&mut class) {}
-        assert_eq!(class.count, PAUSE_MAX + 1, "the next trial");
+        let mut messages = PAUSE_FIRST + TRIAL_MESSAGES_MAX + 1;
+        while !timed(&mut class) {
+            messages += 1;
+        }
+        assert_eq!(messages, PAUSE_MAX, "the next trial");
         class.begin(Instant(7));
         class.note(number, Instant(9));
         assert_eq!(
@@ -371,7 +368,7 @@ mod tests {
     fn only_what_is_held_and_not_timed_leaves_by_the_short_way() {
         let mut at_once = AtOnce::default();
         let at_once_count = (0..100).filter(|_| at_once.pick_eager(16_000)).count();
-        assert_eq!(at_once_count, PAUSE_MIN as usize);
+        assert_eq!(at_once_count, PAUSE_FIRST as usize);
         run(&mut at_once, 100, 16_000, [900, 1_100, 600]);
         assert!(!at_once.pick_eager(16_000));
     }

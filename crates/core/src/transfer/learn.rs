@@ -9,32 +9,24 @@
 //! that is twice that of the held one ends a look at once, but for the first one. All of it depends on
 //! nothing but the times that come in.
 //!
-//! Where messages go both ways, what one process chooses takes the other's time, too: packets that come
-//! leave less of the caches for what is got. One that looks alone does not see what both would have. So looks
-//! begin at multiples of a power of two of messages, which two processes that exchange as many reach
-//! together, and whoever looks seldom does so only where one who looks often does, too. Looks become rarer,
-//! to at most six messages in 256, and two in 512 where the other way takes twice as long; a held way that
-//! becomes slower brings the next look forward.
+//! Two processes that exchange as many messages look together ([`schedule`](super::schedule)). Looks become
+//! rarer, to at most six messages in 256, and two in 512 where the other way takes twice as long; a held way
+//! that becomes slower brings the next look forward.
 
 use super::choose::Way;
+use super::schedule::Schedule;
 use crate::time::Duration;
 
 /// Messages of a look that are not counted: with the kernel's copies of 32 KiB the second and the third took
 /// 4.8 µs, and later ones 3.4.
 pub(super) const LEFT_OUT_COUNT: u32 = 3;
-/// Looks begin at multiples of so many messages, and after at least the first number of the held way: at
-/// first, and at most.
-const PAUSE_MIN: u32 = 4;
-const PAUSE_MAX: u32 = 256;
-/// Where the other way takes twice as long.
-const PAUSE_FAR_MAX: u32 = 512;
+/// The first look begins after so many messages.
+const PAUSE_FIRST: u32 = 4;
 /// The other way is taken if it is shorter by at least one of this many parts.
 const GAIN_MIN_PARTS: u32 = 16;
 /// Messages after a look before a slower way brings the next one forward; and the next look after that, or
 /// after a change, begins at a multiple of so many.
 const PAUSE_SLOWER: u32 = 16;
-const _: () = assert!(PAUSE_MIN.is_power_of_two() && PAUSE_SLOWER.is_power_of_two());
-const _: () = assert!(PAUSE_MAX.is_power_of_two() && PAUSE_FAR_MAX.is_power_of_two());
 
 /// Lengths up to 2^13 bytes are one class, and those from 2^26 on.
 const CLASS_BITS_MIN: u32 = 13;
@@ -102,12 +94,6 @@ pub(super) fn is_quicker(other_ns: u32, held_ns: u32) -> bool {
     other_ns < held_ns - held_ns / GAIN_MIN_PARTS
 }
 
-/// Messages from look to look, where the other way has not been quicker after `pause` of them: four times as
-/// many, at most `most`, or `far` where it takes twice as long.
-pub(super) fn longer_pause(pause: u32, [other_ns, held_ns]: [u32; 2], [most, far]: [u32; 2]) -> u32 {
-    (pause * 4).min(if other_ns / 2 >= held_ns { far } else { most })
-}
-
 /// A time in ns, at least 1.
 pub(super) fn ns(time: Duration) -> u32 {
     u32::try_from(time.as_ps() / 1_000).unwrap_or(u32::MAX).max(1)
@@ -128,14 +114,9 @@ pub(super) fn number_of(way: Way) -> usize {
 /// Messages of similar length.
 struct Class {
     held: usize,
-    /// Messages so far; wraps.
-    count: u32,
-    /// The next look begins at a multiple of so many, a power of two.
-    pause: u32,
+    schedule: Schedule,
     /// Of the look under way, the messages so far; `None`: there is none.
     looked: Option<u32>,
-    /// The messages at the end of the last look.
-    ended_at: u32,
     /// What the held way took when it was compared, in ns; 0: it was not yet.
     compared_ns: u32,
     /// The last times of each way, in ns, and how many there are: of the other way, those of the look.
@@ -149,10 +130,8 @@ impl Default for Class {
     fn default() -> Self {
         Self {
             held: 0,
-            count: 0,
-            pause: PAUSE_MIN,
+            schedule: Schedule::new(PAUSE_FIRST),
             looked: None,
-            ended_at: 0,
             compared_ns: 0,
             times: [[0; TIMES_COUNT]; 2],
             times_count: [0; 2],
@@ -166,15 +145,14 @@ impl Class {
         if self.looked == Some(left_out_count + TIMES_COUNT as u32) {
             // Not all messages sent the other way have reported their times: they failed, or are still in
             // flight.
-            self.end_look(self.pause);
+            self.end_look(self.schedule.pause());
         }
-        let is_rested = self.count.wrapping_sub(self.ended_at) >= PAUSE_MIN;
-        if self.looked.is_none() && is_rested && self.count.is_multiple_of(self.pause) {
+        if self.looked.is_none() && self.schedule.is_due() {
             self.looked = Some(0);
             self.left_out = 0;
             self.times_count[1 - self.held] = 0;
         }
-        self.count = self.count.wrapping_add(1);
+        self.schedule.count_one();
         match &mut self.looked {
             Some(looked) => {
                 *looked += 1;
@@ -211,11 +189,11 @@ impl Class {
             self.compare(median_ns);
         } else if median_ns > self.compared_ns.saturating_mul(3) / 2
             && self.compared_ns > 0
-            && self.count.wrapping_sub(self.ended_at) >= PAUSE_SLOWER
+            && self.schedule.since_last() >= PAUSE_SLOWER
             && self.looked.is_none()
         {
             self.compared_ns = median_ns;
-            self.pause = self.pause.min(PAUSE_SLOWER);
+            self.schedule.bring_forward(PAUSE_SLOWER);
         }
     }
 
@@ -226,25 +204,26 @@ impl Class {
 
     /// The look is over.
     fn compare(&mut self, other_ns: u32) {
-        let Some(held_ns) = self.median_ns(self.held) else { return self.end_look(PAUSE_MIN) };
+        let Some(held_ns) = self.median_ns(self.held) else { return self.end_look(PAUSE_FIRST) };
         if is_quicker(other_ns, held_ns) {
             self.held = 1 - self.held;
             self.compared_ns = other_ns;
             return self.end_look(PAUSE_SLOWER);
         }
         self.compared_ns = held_ns;
-        self.end_look(longer_pause(self.pause, [other_ns, held_ns], [PAUSE_MAX, PAUSE_FAR_MAX]));
+        self.looked = None;
+        self.schedule.end_unchanged([other_ns, held_ns]);
     }
 
     fn end_look(&mut self, pause: u32) {
         self.looked = None;
-        self.ended_at = self.count;
-        self.pause = pause;
+        self.schedule.end(pause);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::schedule::{PAUSE_FAR_MAX, PAUSE_MAX};
     use super::*;
     use alloc::vec::Vec;
 
@@ -278,7 +257,8 @@ mod tests {
     #[test]
     fn a_look_ends_after_four_messages_though_none_tells_its_time() {
         let mut class = Class::default();
-        let looks: Vec<bool> = (0..30).map(|_| matches!(class.pick(LEFT_OUT_COUNT), Learnt::Looked(_))).collect();
+        let looks: Vec<bool> =
+            (0..30).map(|_| matches!(class.pick(LEFT_OUT_COUNT), Learnt::Looked(_))).collect();
         let lengths: Vec<usize> =
             looks.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
         assert!(lengths.len() > 1 && lengths[0] == LOOK_COUNT as usize, "{looks:?}");
@@ -334,7 +314,7 @@ mod tests {
                 let mut learner = Learner::default();
                 runs(&mut learner, 4 + 6, stream, get);
                 // A pause long enough for a look to be brought forward.
-                while learner.classes[class_of(1 << 20)].pause < 128 {
+                while learner.classes[class_of(1 << 20)].schedule.pause() < 128 {
                     runs(&mut learner, 1, stream, get);
                 }
                 let now = |of| if of == held { slower } else { 1_000 };

@@ -14,6 +14,7 @@
 //! | `choose` | the way of a message, and why |
 //! | `at_once` | whether an eager message is quicker announced, by measurement |
 //! | `learn` | which of two ways is quicker, by measurement |
+//! | `schedule` | when two ways are compared |
 //! | `bursts` | the same for messages that come several at a time |
 //! | `state` | states and transitions |
 //! | `send` | the sender: announce, give units to rails, put |
@@ -30,6 +31,7 @@ pub mod choose;
 mod learn;
 mod receive;
 mod registrations;
+mod schedule;
 mod send;
 mod spread;
 mod state;
