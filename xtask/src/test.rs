@@ -125,11 +125,20 @@ fn once(options: &Options) -> Result<()> {
     steps.step("build", || build(options.compact))?;
     let skips_file = skips_file.to_string_lossy();
     let test = ["test", "--workspace", "--no-fail-fast"];
-    steps.step("cargo test", || cargo(&test, &[(skips::VARIABLE, &skips_file)]))?;
     let prefix = paths::build_dir().join("prefix");
+    let mut compiled = None;
+    // Tests wait much, and the compiler does not.
+    steps.step("cargo test", || {
+        std::thread::scope(|scope| {
+            let compile = scope.spawn(|| conformance::programs::compile(&c_programs));
+            let tested = cargo(&test, &[(skips::VARIABLE, &skips_file)]);
+            compiled = Some(compile.join().expect("a compilation does not panic"));
+            tested
+        })
+    })?;
     let mut programs = None;
     steps.step("conformance programs", || {
-        programs = Some(conformance::programs::compile(&c_programs)?);
+        programs = compiled.transpose()?;
         stage::check(&prefix)
     })?;
     let programs = || programs.as_ref().context("there are no conformance programs to run");
