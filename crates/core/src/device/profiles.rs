@@ -70,8 +70,8 @@ pub fn tcp(
 }
 
 /// Shared memory: the longest message of a sender with others under way that is sent at once, where long
-/// packets go in blocks, and elsewhere. Two cores of an Intel Xeon (model 207), windows of 32 KiB, at once and
-/// announced, GB/s: one way 9.9 and 12, both ways 12.5 and 20; of 16 KiB 7.9 and 8.2, 11.3 and 11.3.
+/// packets go in blocks, and elsewhere. Two cores of an Intel Xeon (model 207), windows of 32 KiB, at once,
+/// and announced, GB/s: one way 9.9 and 12, both ways 12.5 and 20; of 16 KiB 7.9 and 8.2, 11.3 and 11.3.
 const SHM_EAGER_BYTES_MAX: [usize; 2] = [32 << 10, 16 << 10];
 /// Shared memory: rings that hold longer packets than this have bulk lines.
 const SHM_NEAR_BYTES_MAX: usize = 32 << 10;
