@@ -3,11 +3,11 @@
 //! Where the receiver may read the sender's memory or have it sent in packets, the quicker way depends on the
 //! machine, on the length, and on the caches that hold the memory; nothing of it is known beforehand, and a
 //! program may change it. So the receiver measures, from the match of a message to its last byte, for each
-//! peer and each power of two of lengths. It holds one way, and after some messages *looks* at the other:
-//! some messages in a row go that way, of which the first [`LEFT_OUT_COUNT`] are not counted, for they find
-//! the caches as the held way has left them. Then the quicker one is held. A time of the other way
-//! that is twice that of the held one ends a look at once, but for the first one. All of it depends on
-//! nothing but the times that come in.
+//! peer and each power of two of lengths. It holds one way, at first that of the next shorter messages that
+//! were compared, and after some messages *looks* at the other: some messages in a row go that way, of which
+//! the first [`LEFT_OUT_COUNT`] are not counted, for they find the caches as the held way has left them. Then
+//! the quicker one is held. A time of the other way that is twice that of the held one ends a look at once,
+//! but for the first one. All of it depends on nothing but the times that come in.
 //!
 //! Two processes that exchange as many messages look together ([`schedule`](super::schedule)). Looks become
 //! rarer, to at most six messages in 256, and two in 512 where the other way takes twice as long; a held way
@@ -75,7 +75,14 @@ impl Learner {
 
     /// The way of the next message of this length, [`Way::Get`] or [`Way::Stream`].
     pub(crate) fn pick(&mut self, length_bytes: u64) -> Learnt {
-        self.classes[class_of(length_bytes)].pick(self.left_out_count)
+        let (shorter, from) = self.classes.split_at_mut(class_of(length_bytes));
+        let class = &mut from[0];
+        if class.schedule.is_new()
+            && let Some(nearest) = shorter.iter().rev().find(|class| class.compared_ns > 0)
+        {
+            class.held = nearest.held;
+        }
+        class.pick(self.left_out_count)
     }
 
     /// A message took `took`.
@@ -252,6 +259,20 @@ mod tests {
         assert!(got >= 12, "{got} of 20");
         let got = run(&mut learner, 1_000, 1 << 20, |_, way| model_ns(way, 140_000, 80_000));
         assert!(got >= 960, "{got} of 1000");
+    }
+
+    #[test]
+    fn longer_messages_begin_with_the_way_of_the_next_shorter_ones() {
+        let mut learner = Learner::default();
+        let first = |learner: &mut Learner, bytes| learner.pick(bytes).way();
+        assert_eq!(first(&mut learner, 1 << 14), Way::Stream, "nothing was compared");
+        run(&mut learner, 20, 1 << 16, |_, way| model_ns(way, 100, 50));
+        run(&mut learner, 20, 1 << 18, |_, way| model_ns(way, 50, 100));
+        let ways = [1 << 15, 1 << 17, 1 << 19, 1 << 26].map(|bytes| first(&mut learner, bytes));
+        assert_eq!(ways, [Way::Stream, Way::Get, Way::Stream, Way::Stream]);
+        // One that was used keeps its own way.
+        run(&mut learner, 20, 1 << 14, |_, way| model_ns(way, 100, 50));
+        assert_eq!(first(&mut learner, 1 << 15), Way::Stream);
     }
 
     #[test]

@@ -31,6 +31,12 @@ impl Schedule {
         Self { count: 0, ended_at: 0, pause }
     }
 
+    /// Whether no message was counted.
+    #[inline]
+    pub(super) fn is_new(&self) -> bool {
+        self.count == 0
+    }
+
     /// Whether a comparison begins with the next message, if none is under way.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
