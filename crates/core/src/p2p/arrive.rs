@@ -100,7 +100,7 @@ impl Messages {
 
     pub(crate) fn on_matched(&mut self, index: LinkIndex, id: RequestId) -> Result<(), Blame> {
         if is_of_trial(id) {
-            self.transfers.trial_is_matched(index, id);
+            self.transfers.at_once(index).end(id);
             return Ok(());
         }
         match self.own_request(index, id)?.state {

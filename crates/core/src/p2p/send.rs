@@ -101,7 +101,12 @@ impl Messages {
             return false;
         }
         let message = (len, buffer.gather(0, len));
-        self.offer_if(device, index, envelope, message, |link| link.allows_longer_eager(len, is_learnt))
+        let is_sent =
+            self.offer_if(device, index, envelope, message, |link| link.allows_longer_eager(len, is_learnt));
+        if is_sent && !is_learnt {
+            self.transfers.at_once(index).pass(len);
+        }
+        is_sent
     }
 
     /// Whether it is measured which way a message of this length goes: the sender has nothing else under way.
@@ -133,6 +138,9 @@ impl Messages {
         let len = data.len();
         let is_learnt =
             mode == SendMode::Standard && data.as_memory().is_some() && self.learns_way(index, len);
+        if !is_learnt && self.links.get(index).learns_eager(len).is_some() {
+            self.transfers.at_once(index).pass(len);
+        }
         if !self.links.get(index).allows_longer_eager(len, is_learnt) {
             return Ok(self.announce(device, index, envelope, data, (is_awaited, None)));
         }
@@ -168,22 +176,18 @@ impl Messages {
             Pick::Plain(way) => (Learnt::Held(way), None),
             Pick::Timed(learnt) => {
                 let since = device.time()?;
-                (learnt, Some((self.transfers.at_once(index).begin(data.len(), since), since)))
+                (learnt, Some(self.transfers.at_once(index).begin(data.len(), since)))
             }
         };
         if learnt.way() == Way::Get {
-            let learnt = Some((learnt, name.map(|(name, _)| name)));
-            return Some(self.announce(device, index, envelope, data.clone(), (false, learnt)));
+            return Some(self.announce(device, index, envelope, data.clone(), (false, Some((learnt, name)))));
         }
-        let (name, since) = name?;
+        let name = name?;
         // As a synchronous message, but this one's sender goes on.
         if !self.links.offer_message(device, index, &Header::EagerSync(envelope, name), data) {
             return None;
         }
         self.links.get_mut(index).spend(data.len());
-        if let Some(now) = device.time() {
-            self.transfers.at_once(index).copied(data.len(), now.since(since));
-        }
         Some(Posted::Done(Completion::EMPTY))
     }
 

@@ -265,19 +265,10 @@ impl Process {
             Header::Rts { envelope, sender, length, keys, offers_packets } => {
                 self.on_rts(index, envelope, (sender, length), (keys, offers_packets))
             }
-            Header::Cts { .. } | Header::Data { .. } => {
+            Header::Cts { .. } | Header::Data { .. } | Header::Fin(_) => {
                 self.messages.on_transfer_packet(index, &header, payload)
             }
-            Header::Fin(_) => {
-                let handled = self.messages.on_transfer_packet(index, &header, payload);
-                self.rma.is_urgent |= self.messages.transfers.wants_time();
-                handled
-            }
-            Header::Matched(request) => {
-                let handled = self.messages.on_matched(index, request);
-                self.rma.is_urgent |= self.messages.transfers.wants_time();
-                handled
-            }
+            Header::Matched(request) => self.messages.on_matched(index, request),
             Header::Cancel(request) => {
                 self.messages.on_cancel(index, request);
                 Ok(())

@@ -355,7 +355,7 @@ impl Explanation<'_> {
                 f,
                 " Or announced and read by the receiver, if that is quicker: a sender with nothing else \
                  under way measures both ways for each peer and power of two of lengths, takes the quicker \
-                 one, begins with eager and tries the other way again, with at most twelve messages in 256."
+                 one, begins with eager and tries the other way again, with ten messages in 256."
             )?;
         }
         Ok(())

@@ -302,10 +302,8 @@ impl Transfers {
         if let Measured::Burst(id) = of {
             return self.bursts(link).end_one(id, bytes, || device.time());
         }
-        match (of, device.time()) {
-            (Measured::Alone(way, since), Some(now)) => self.learner(link).note(bytes, way, now.since(since)),
-            (Measured::Trial(name), Some(now)) => self.at_once(link).note(name, now),
-            _ => {}
+        if let (Measured::Alone(way, since), Some(now)) = (of, device.time()) {
+            self.learner(link).note(bytes, way, now.since(since));
         }
     }
 
@@ -332,17 +330,6 @@ impl Transfers {
     /// How many announced messages have not arrived.
     pub(crate) fn sends_count(&self) -> usize {
         self.sends_count
-    }
-
-    /// Whether a message of a trial has just ended: the next packet is not to be handled before the clock is
-    /// read.
-    pub(crate) fn wants_time(&self) -> bool {
-        matches!(self.left.last(), Some(Left::Measured { of: Measured::Trial(_), .. }))
-    }
-
-    /// The eager message of a trial is in place.
-    pub(crate) fn trial_is_matched(&mut self, link: LinkIndex, name: RequestId) {
-        self.left.push(Left::Measured { link, bytes: 0, of: Measured::Trial(name) });
     }
 
     /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those
@@ -384,9 +371,10 @@ impl Transfers {
         self.ended.push_back((transfer.request, transfer.completion));
         let (link, bytes, of) = (transfer.link, transfer.total, transfer.measured);
         self.forget(id);
-        // The last of what is left: see `wants_time`.
-        if !matches!(of, Measured::Not) {
-            self.left.push(Left::Measured { link, bytes, of });
+        match of {
+            Measured::Not => {}
+            Measured::Trial(name) => self.at_once(link).end(name),
+            Measured::Alone(..) | Measured::Burst(_) => self.left.push(Left::Measured { link, bytes, of }),
         }
     }
 
