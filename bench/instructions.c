@@ -16,10 +16,12 @@
 
 #define BYTES 8
 #define TAG 7
+/* Announced, and copied by the kernel. */
+#define LONG_BYTES (1 << 20)
 
 static atomic_int *counter;
 static int rank, other, step;
-static char out[64], in[64];
+static char out[64], in[64], long_out[LONG_BYTES], long_in[LONG_BYTES];
 static MPI_Request request;
 
 __attribute__((noinline)) static void count_send(void)
@@ -53,6 +55,21 @@ __attribute__((noinline)) static void count_wait_send(void)
 }
 
 __attribute__((noinline)) static void count_wait_recv(void)
+{
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+__attribute__((noinline)) static void count_isend_long(void)
+{
+    MPI_Isend(long_out, LONG_BYTES, MPI_CHAR, other, TAG, MPI_COMM_WORLD, &request);
+}
+
+__attribute__((noinline)) static void count_recv_long(void)
+{
+    MPI_Recv(long_in, LONG_BYTES, MPI_CHAR, other, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+__attribute__((noinline)) static void count_wait_long(void)
 {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
@@ -98,6 +115,9 @@ int main(int argc, char **argv)
             take_turn(sends, count_isend);
             take_turn(sends, count_wait_send);
             take_turn(!sends, count_wait_recv);
+            take_turn(sends, count_isend_long);
+            take_turn(!sends, count_recv_long);
+            take_turn(sends, count_wait_long);
         }
     }
     unlink(argv[2]);

@@ -1,5 +1,5 @@
-//! `cargo xtask instructions`: how many instructions calls of the short path take, 8 bytes over shared
-//! memory.
+//! `cargo xtask instructions`: how many instructions calls of the short path take, 8 bytes (the long
+//! ones 1 MiB) over shared memory.
 //!
 //! Times need a quiet machine; a count does not. `bench/instructions.c` brings about that each call finds
 //! what it is to find, valgrind's callgrind counts inside of one call's function, and the difference of two
@@ -39,7 +39,19 @@ struct Figures {
 }
 
 /// The functions `count_…` of the program.
-const CALLS: [&str; 8] = ["send", "recv", "sendrecv", "isend", "irecv", "wait_send", "wait_recv", "test"];
+const CALLS: [&str; 11] = [
+    "send",
+    "recv",
+    "sendrecv",
+    "isend",
+    "irecv",
+    "wait_send",
+    "wait_recv",
+    "test",
+    "isend_long",
+    "recv_long",
+    "wait_long",
+];
 /// Two runs of so many turns each; the calls of both directions count for rank 0 once a turn and call, but
 /// `send` and `recv`, which it makes twice.
 const TURNS: [u64; 2] = [100, 300];
