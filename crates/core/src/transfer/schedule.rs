@@ -9,7 +9,7 @@
 pub(super) const PAUSE_MAX: u32 = 256;
 pub(super) const PAUSE_FAR_MAX: u32 = 512;
 /// Messages after a comparison before the next one.
-pub(super) const REST_COUNT: u32 = 4;
+const REST_COUNT: u32 = 4;
 /// How many times as long a pause is as the one before, where the other way was not quicker.
 const LONGER_FACTOR: u32 = 4;
 const _: () = assert!(PAUSE_MAX.is_power_of_two() && PAUSE_FAR_MAX.is_power_of_two());
