@@ -7,7 +7,7 @@
 //! message is what [`Learner`] compares.
 
 use super::choose::Way;
-use super::learn::{Learner, Learnt, number_of};
+use super::learn::{Learner, Learnt, PAUSE_FIRST, number_of};
 use crate::time::{Duration, Instant};
 
 /// Bursts of a look that are not counted. Each has several messages.
@@ -46,9 +46,10 @@ struct Burst {
 
 impl Default for Bursts {
     fn default() -> Self {
-        // It takes none of the sender's time, and no memory of a ring that was not used before.
+        // It takes none of the sender's time, and no memory of a ring that was not used before. A look is a
+        // small part of bursts, whatever their length.
         Self {
-            learner: Learner::new(Way::Get, LEFT_OUT_COUNT),
+            learner: Learner::new(Way::Get, LEFT_OUT_COUNT, PAUSE_FIRST),
             current: None,
             number: 0,
             had_several: false,

@@ -4,7 +4,7 @@
 //! machine, on the length, and on the caches that hold the memory; nothing of it is known beforehand, and a
 //! program may change it. So the receiver measures, from the match of a message to its last byte, for each
 //! peer and each power of two of lengths. It holds one way, at first that of the next shorter messages that
-//! were compared, and after some messages *looks* at the other: some messages in a row go that way, of which
+//! were compared, and after some messages (more, if those were half as long) *looks* at the other: some messages in a row go that way, of which
 //! the first [`LEFT_OUT_COUNT`] are not counted, for they find the caches as the held way has left them. Then
 //! the quicker one is held. A time of the other way that is twice that of the held one ends a look at once,
 //! but for the first one. All of it depends on nothing but the times that come in.
@@ -21,7 +21,10 @@ use crate::time::Duration;
 /// 4.8 µs, and later ones 3.4.
 pub(super) const LEFT_OUT_COUNT: u32 = 3;
 /// The first look begins after so many messages.
-const PAUSE_FIRST: u32 = 4;
+pub(super) const PAUSE_FIRST: u32 = 4;
+/// The same where messages half as long were compared: a look at 4 MiB takes as long as all other messages of
+/// a short program.
+const PAUSE_BEGUN: u32 = 64;
 /// The other way is taken if it is shorter by at least one of this many parts.
 const GAIN_MIN_PARTS: u32 = 16;
 /// Messages after a look before a slower way brings the next one forward; and the next look after that, or
@@ -58,19 +61,22 @@ pub(crate) struct Learner {
     classes: [Class; CLASSES_COUNT],
     /// How many times of a look are not counted.
     left_out_count: u32,
+    /// When the first look begins where messages half as long were compared.
+    pause_begun: u32,
 }
 
 impl Default for Learner {
     fn default() -> Self {
-        Self::new(Way::Stream, LEFT_OUT_COUNT)
+        Self::new(Way::Stream, LEFT_OUT_COUNT, PAUSE_BEGUN)
     }
 }
 
 impl Learner {
     /// Holds `way` at first, and leaves so many times of a look out.
-    pub(super) fn new(way: Way, left_out_count: u32) -> Self {
+    pub(super) fn new(way: Way, left_out_count: u32, pause_begun: u32) -> Self {
         let held = number_of(way);
-        Self { classes: core::array::from_fn(|_| Class { held, ..Class::default() }), left_out_count }
+        let classes = core::array::from_fn(|_| Class { held, ..Class::default() });
+        Self { classes, left_out_count, pause_begun }
     }
 
     /// The way of the next message of this length, [`Way::Get`] or [`Way::Stream`].
@@ -78,9 +84,14 @@ impl Learner {
         let (shorter, from) = self.classes.split_at_mut(class_of(length_bytes));
         let class = &mut from[0];
         if class.schedule.is_new()
-            && let Some(nearest) = shorter.iter().rev().find(|class| class.compared_ns > 0)
+            && let Some(nearest) = shorter.iter().rposition(|class| class.compared_ns > 0)
         {
-            class.held = nearest.held;
+            class.held = shorter[nearest].held;
+            if nearest + 1 == shorter.len() {
+                // What is longer than that brings the look forward.
+                class.compared_ns = shorter[nearest].compared_ns.saturating_mul(2);
+                class.schedule = Schedule::new(self.pause_begun);
+            }
         }
         class.pick(self.left_out_count)
     }
@@ -124,7 +135,8 @@ struct Class {
     schedule: Schedule,
     /// Of the look under way, the messages so far; `None`: there is none.
     looked: Option<u32>,
-    /// What the held way took when it was compared, in ns; 0: it was not yet.
+    /// What the held way took when it was compared, in ns, or is to take by what the next shorter class took;
+    /// 0: neither is known.
     compared_ns: u32,
     /// The last times of each way, in ns, and how many there are: of the other way, those of the look.
     times: [[u32; TIMES_COUNT]; 2],
@@ -273,6 +285,22 @@ mod tests {
         // One that was used keeps its own way.
         run(&mut learner, 20, 1 << 14, |_, way| model_ns(way, 100, 50));
         assert_eq!(first(&mut learner, 1 << 15), Way::Stream);
+    }
+
+    #[test]
+    fn who_begins_with_a_way_looks_later_but_where_it_takes_too_long() {
+        // Times of messages twice as long, by the way that is held: as expected, and just more than that.
+        for (takes, first) in [(300, 64), (301, 16)] {
+            let mut learner = Learner::default();
+            runs(&mut learner, 20, 100, 200);
+            assert_eq!(run(&mut learner, first, 1 << 21, |_, way| model_ns(way, takes, 1)), 0, "{takes}");
+            assert_eq!(learner.pick(1 << 21), Learnt::Looked(Way::Get), "{takes}");
+        }
+        // What is four times as long says nothing of it.
+        let mut learner = Learner::default();
+        runs(&mut learner, 20, 100, 200);
+        run(&mut learner, PAUSE_FIRST, 1 << 22, |_, _| 400);
+        assert_eq!(learner.pick(1 << 22), Learnt::Looked(Way::Get));
     }
 
     #[test]
