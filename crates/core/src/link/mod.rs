@@ -1,6 +1,6 @@
 //! One peer as this process sees it: which rails, how much eager credit, what still waits to be sent.
 //!
-//! Credit is counted in cells of [`CELL_BYTES`]. A sender may have [`CREDIT_CELLS`] outstanding: sent and not
+//! Credit is counted in cells of [`CELL_BYTES`]. A sender may have [`credit_cells`] outstanding: sent and not
 //! yet in a user's buffer. So a receiver holds at most that much unexpected data a peer, however slow it is
 //! (MPI/DE's flow control, P2); a sender out of credit uses rendezvous, which needs none. Credit comes back
 //! on any packet, or on one of its own when a quarter of the window is owed.
@@ -71,10 +71,12 @@ use trunk::Trunk;
 
 /// Unit of eager credit in bytes: a cache line.
 pub const CELL_BYTES: usize = 64;
-/// Eager data a peer may have outstanding, in cells: 4096 × 64 B = 256 KiB.
+/// Eager data a peer may have outstanding, in cells: 4096 × 64 B = 256 KiB over a rail that needs no
+/// acknowledgements.
 pub const CREDIT_CELLS: u32 = 4096;
-/// Owed credit above which a packet is sent to return it.
-const CREDIT_RETURN_CELLS: u32 = CREDIT_CELLS / 4;
+/// The same over others, 1 MiB: there an announcement is two packets more, each a call of the system.
+pub const TRUNK_CREDIT_CELLS: u32 = 16384;
+const _: () = assert!(TRUNK_CREDIT_CELLS <= u16::MAX as u32, "a packet returns all of it");
 
 /// Credit that an eager message costs: a cell for its header and one for each begun cell of data.
 #[inline]
@@ -127,6 +129,8 @@ pub(crate) struct Link {
     unit_bytes: u32,
     /// Bytes of the longest put.
     put_bytes_max: u32,
+    /// Cells we may have outstanding, as may the peer.
+    credit_cells: u32,
     /// Cells we may still send.
     credits: u32,
     /// Cells we owe the peer.
@@ -192,9 +196,9 @@ impl Link {
         (length_bytes > above && length_bytes <= most).then_some(length_bytes <= self.eager_bytes_max)
     }
 
-    /// Eager credit held, and owed to the peer, in cells.
+    /// Eager credit spent, and owed to the peer, in cells.
     pub(crate) fn credit(&self) -> (u32, u32) {
-        (self.credits, self.owed)
+        (self.credit_cells - self.credits, self.owed)
     }
 
     /// Packets sent, received and queued.
@@ -242,7 +246,7 @@ impl Link {
 
     #[inline]
     fn owes_much(&self) -> bool {
-        self.owed >= CREDIT_RETURN_CELLS
+        self.owed >= self.credit_cells / 4
     }
 
     /// Offers a short message to the device, unless packets wait: the fast path. Inlined, so that the
@@ -298,7 +302,7 @@ impl Link {
         }
         self.receive_sequence = self.receive_sequence.wrapping_add(1);
         self.credits += u32::from(prefix.credits);
-        if self.credits > CREDIT_CELLS {
+        if self.credits > self.credit_cells {
             return Err(Blame("more credit returned than was spent"));
         }
         Ok(())
@@ -307,7 +311,7 @@ impl Link {
     /// A message waits unmatched. A peer that respects credit never has more than the window unread here.
     pub(crate) fn keep_unread(&mut self, length_bytes: usize) -> Result<(), Blame> {
         self.unread += cells_of(length_bytes);
-        if self.unread > CREDIT_CELLS {
+        if self.unread > self.credit_cells {
             return Err(Blame("more eager data sent than there was credit for"));
         }
         Ok(())
@@ -354,6 +358,11 @@ pub(crate) fn needs_acknowledgements<'a>(rails: impl Iterator<Item = &'a RailCap
         is_sure &= !rail.may_break && rail.reliable && rail.ordered;
     }
     count > 1 || !is_sure
+}
+
+/// Eager data that a peer may have outstanding over these rails, in cells.
+pub fn credit_cells<'a>(rails: impl Iterator<Item = &'a RailCapabilities>) -> u32 {
+    if needs_acknowledgements(rails) { TRUNK_CREDIT_CELLS } else { CREDIT_CELLS }
 }
 
 /// Longest eager message over these rails, in bytes. `user_bytes_max`: the user's own, if any.
@@ -510,6 +519,7 @@ impl Links {
             [above, _] => eager_bytes_max.min(above),
         };
         let index = self.links.len() as LinkIndex;
+        let credit_cells = credit_cells(capabilities());
         self.links.push(Link {
             peer,
             rails,
@@ -520,7 +530,8 @@ impl Links {
             announcements: Announcements::default(),
             unit_bytes,
             put_bytes_max: put_max.map_or(1, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX)),
-            credits: CREDIT_CELLS,
+            credit_cells,
+            credits: credit_cells,
             owed: 0,
             unread: 0,
             send_sequence: 0,

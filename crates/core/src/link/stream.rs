@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 /// Packets under way at most.
 pub(super) const STREAM_PACKETS_MAX: usize = 4096;
-/// Bytes under way at most: the eager window (256 KiB) and as much for control.
+/// Bytes under way at most: some rails' buffers. A sender with credit waits for acknowledgements then.
 pub(super) const STREAM_BYTES_MAX: usize = 512 << 10;
 
 /// A packet kept.

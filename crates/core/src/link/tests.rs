@@ -38,7 +38,7 @@ fn credit_that_a_full_device_refused_is_returned_later() {
         links.index_of(ProcessId(0)).map_or(0, |index| links.get(index).owed)
     };
     let mut sent_count = 0;
-    while owed(&mut net) < CREDIT_RETURN_CELLS {
+    while owed(&mut net) < CREDIT_CELLS / 4 {
         let (process, port) = &mut net.nodes[1];
         let (source, tag) = (Source::Rank(0), TagSelector::Any);
         assert!(process.irecv(port, CommId::WORLD, Buffer::leaked(1_000), source, tag).is_ok());

@@ -218,7 +218,7 @@ impl Process {
         self.messages.transfers.bursts_count(way)
     }
 
-    /// The eager credit held for and owed to a peer, in cells: for tests that no credit leaks.
+    /// The eager credit spent on and owed to a peer, in cells: for tests that no credit leaks.
     pub fn credit(&self, peer: ProcessId) -> Option<(u32, u32)> {
         Some(self.messages.links.get(self.messages.links.index_of(peer)?).credit())
     }

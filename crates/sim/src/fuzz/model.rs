@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ayatori_core::Error;
 use ayatori_core::ids::{ContextId, ProcessId, RequestId, Tag};
-use ayatori_core::link::{CREDIT_CELLS, cells_of};
+use ayatori_core::link::cells_of;
 
 use super::wire::Seen;
 
@@ -92,10 +92,12 @@ pub(super) struct Model {
     /// Peers whose loss a process has heard of, in that order, by process.
     told: Vec<Vec<(u32, Error)>>,
     count: usize,
+    credit_cells: Vec<u32>,
 }
 
 impl Model {
-    pub(super) fn new(count: usize) -> Model {
+    /// `credit_cells`: eager data that may be outstanding, by [`pair`](Self::pair).
+    pub(super) fn new(count: usize, credit_cells: Vec<u32>) -> Model {
         let lists = || vec![Vec::new(); count];
         Model {
             comms: Vec::new(),
@@ -108,6 +110,7 @@ impl Model {
             lost: vec![Vec::new(); count * count],
             told: vec![Vec::new(); count],
             count,
+            credit_cells,
         }
     }
 
@@ -313,9 +316,10 @@ impl Model {
     fn check_credit_window(&self, from: u32, to: u32) -> Result<(), String> {
         let waiting = self.arrived[to as usize].iter().map(|&number| &self.sent[number]);
         let cells: u32 = waiting.filter(|sent| sent.from == from).map(|sent| sent.cells).sum();
-        if cells > CREDIT_CELLS && from != to {
+        let most = self.credit_cells[self.pair(from, to)];
+        if cells > most && from != to {
             return Err(format!(
-                "process {to} holds {cells} cells of eager data from {from}; {CREDIT_CELLS} is the most"
+                "process {to} holds {cells} cells of eager data from {from}; {most} is the most"
             ));
         }
         Ok(())

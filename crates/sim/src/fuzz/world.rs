@@ -20,7 +20,7 @@ use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::device::RailCapabilities;
 use ayatori_core::ids::{CommId, ContextId, ProcessId, RailSet, RequestId, Tag};
 use ayatori_core::layout::Region;
-use ayatori_core::link::{Policy, TrunkConfig};
+use ayatori_core::link::{Policy, TrunkConfig, credit_cells};
 use ayatori_core::process::{Config, MessageId};
 use ayatori_core::time::Duration;
 use ayatori_core::transfer::choose::Way;
@@ -304,6 +304,8 @@ impl<'a> World<'a> {
         let lengths = (eager_bytes_max, piece_bytes(&capabilities));
         // Without a number drawn for it: the seeds of other worlds stay what they were.
         let bursts = !trunks && count > 1 && capabilities[0].get && capabilities[0].streams_awaited;
+        let rails_of = |set: &RailSet| set.iter().map(|rail| &capabilities[rail.0 as usize]);
+        let credit = between.iter().map(|set| credit_cells(rails_of(set))).collect();
         let rails = Rails { capabilities, nics, between };
         let mut wire = Wire::new(network, rails, Random::new(random.next_u64()), bug);
         wire.moods = moods(&mut random);
@@ -328,7 +330,7 @@ impl<'a> World<'a> {
         let process = |me| Process::new(ProcessId(me), count as u32, config);
         let nodes = (0..count as u32).map(|me| (process(me), Port::new(me, &wire))).collect();
         history.push(format!("{:?}, {trunk:?}", wire.borrow().moods));
-        let mut model = Model::new(count as usize);
+        let mut model = Model::new(count as usize, credit);
         model.comms.push(Members { of_rank: (0..count as u32).collect(), context: Some(ContextId::WORLD) });
         Ok(World {
             wire,

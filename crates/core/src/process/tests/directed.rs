@@ -7,7 +7,7 @@ use crate::bsend::BufferOwner;
 use crate::buffer::Buffer;
 use crate::device::{Device, Event, Fetched, Incoming, RailCapabilities};
 use crate::ids::{CommId, ContextId, ProcessId, Rail, Source, TagSelector};
-use crate::link::CREDIT_CELLS;
+use crate::link::{CELL_BYTES, CREDIT_CELLS};
 use crate::process::{Config, Process};
 use crate::request::{Completion, Origin, PROC_NULL, Posted, SendMode};
 use crate::wire::{Envelope, Header, Prefix};
@@ -209,6 +209,29 @@ fn a_receiver_that_does_not_receive_is_not_overrun() {
         assert_eq!(bytes, [7; 100]);
     }
     assert!(sends.into_iter().all(|id| net.done(0, id).is_some()));
+}
+
+#[test]
+fn more_may_be_outstanding_where_packets_are_acknowledged() {
+    // 1,000 B are 17 cells. The last cell of 1 MiB may be used, and no more.
+    for (may_break, cells) in [(false, 4096), (true, 16384)] {
+        let mut net = pair(RailCapabilities { may_break, ..RailCapabilities::default() });
+        for _ in 0..cells / 17 {
+            assert!(matches!(net.send(0, 1, &[7; 1_000], 0, SendMode::Standard), Posted::Done(_)));
+            net.settle_quickly();
+        }
+        assert_eq!(net.nodes[0].0.credit(ProcessId(1)), Some((cells / 17 * 17, 0)));
+        let left = (cells % 17 - 1) as usize * CELL_BYTES;
+        let announced = pending(net.send(0, 1, &vec![7; left + 1], 0, SendMode::Standard));
+        let last = net.send(0, 1, &vec![7; left], 0, SendMode::Standard);
+        assert!(matches!(last, Posted::Done(_)), "it fits");
+        assert_eq!(net.nodes[0].0.credit(ProcessId(1)), Some((cells, 0)));
+        for _ in 0..cells / 17 + 1 {
+            let _ = net.receive(1, 1_000);
+            net.settle_quickly();
+        }
+        assert!(net.done(0, announced).is_some());
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use ayatori_core::bsend::{Attachment, BufferOwner};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::Collective;
 use ayatori_core::ids::{ProcessId, Tag};
-use ayatori_core::link::{CREDIT_CELLS, Health};
+use ayatori_core::link::Health;
 use ayatori_core::request::{Completion, Origin};
 
 use super::blocking::Blocked;
@@ -368,10 +368,10 @@ impl World<'_> {
                     continue;
                 }
                 let credit = |at: u32, peer| self.nodes[at as usize].0.credit(ProcessId(peer));
-                let held = credit(a, b).map_or(CREDIT_CELLS, |credit| credit.0);
+                let spent = credit(a, b).map_or(0, |credit| credit.0);
                 let owed = credit(b, a).map_or(0, |credit| credit.1);
-                if held + owed != CREDIT_CELLS {
-                    return Err(format!("{a} holds {held} cells of credit for {b}, which owes {owed}"));
+                if spent != owed {
+                    return Err(format!("{a} has spent {spent} cells of credit on {b}, which owes {owed}"));
                 }
             }
         }
