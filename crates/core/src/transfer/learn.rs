@@ -4,10 +4,11 @@
 //! machine, on the length, and on the caches that hold the memory; nothing of it is known beforehand, and a
 //! program may change it. So the receiver measures, from the match of a message to its last byte, for each
 //! peer and each power of two of lengths. It holds one way, at first that of the next shorter messages that
-//! were compared, and after some messages (more, if those were half as long) *looks* at the other: some messages in a row go that way, of which
-//! the first [`LEFT_OUT_COUNT`] are not counted, for they find the caches as the held way has left them. Then
-//! the quicker one is held. A time of the other way that is twice that of the held one ends a look at once,
-//! but for the first one. All of it depends on nothing but the times that come in.
+//! were compared, and after some messages (more, if those were half as long) *looks* at the other: some
+//! messages in a row go that way, of which the first [`LEFT_OUT_COUNT`] are not counted, for they find the
+//! caches as the held way has left them. Then the quicker one is held. A time of the other way that is twice
+//! that of the held one ends a look at once, but for the first one. All of it depends on nothing but the
+//! times that come in.
 //!
 //! Two processes that exchange as many messages look together ([`schedule`](super::schedule)). Looks become
 //! rarer, to at most six messages in 256, and two in 512 where the other way takes twice as long; a held way
@@ -222,8 +223,8 @@ impl Class {
         (self.times_count[way] as usize >= TIMES_COUNT).then(|| median_ns(self.times[way]))
     }
 
-    /// The held way is to take so long, the other one took `other_ns` (0: unknown). Slow is what takes half as
-    /// long again, and what takes longer than the other way, or twice as long.
+    /// The held way is to take so long, the other one took `other_ns` (0: unknown). Slow is what takes half
+    /// as long again and longer than the other way did, or twice as long.
     fn expect(&mut self, held_ns: u32, other_ns: u32) {
         self.compared_ns = held_ns;
         self.slow_ns = other_ns.clamp(held_ns.saturating_mul(3) / 2, held_ns.saturating_mul(2));
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_with_a_way_looks_later_but_where_it_takes_too_long() {
+    fn who_begins_with_a_way_looks_later_unless_it_is_slow() {
         // Times of messages twice as long, by the way that is held: as expected, and just more than that.
         for (takes, first) in [(300, 64), (301, 16)] {
             let mut learner = Learner::default();
@@ -364,8 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn a_held_way_that_takes_longer_than_the_other_did_is_compared_soon() {
-        // Packets are held, or got ones are after the first look. Half as long again at least, and twice at most.
+    fn a_held_way_slower_than_the_other_was_is_compared_soon() {
+        // Packets are held, or got ones are after the first look. Half as long again at least, and twice
+        // at most.
         for (stream, get, held, slow, at) in [
             (100, 120, Way::Stream, 150, 26),
             (150, 100, Way::Get, 150, 26),
