@@ -3,13 +3,14 @@
 //! An eager message is copied twice, side by side, a message that is got once, by the receiver alone, and
 //! after a round trip. Which is quicker depends on the machine, on the length, and on the caches that hold
 //! the memory. The receiver cannot compare the two, as an eager message's copy begins before it sees
-//! anything. So the sender does, for each peer and power of two of lengths: one way is held, eager at first,
-//! and after some messages there is a *trial*: ten messages go eagerly, and then ten are got. Then the
-//! quicker way is held, which is to get them only if that gains enough. All other messages read no clock. Two
-//! processes that both send begin their trials together ([`schedule`](super::schedule)); both send eagerly in
-//! them and then both by get, whatever they hold, and by one rule: so they find the same, and hold the same.
-//! (`MPI_Sendrecv` of 16 KiB takes longer where one sends eagerly and one is got than by either way.) Trials
-//! become rarer, to one in 256 messages, and in 512 where the way that is not held takes twice as long.
+//! anything. So the sender does, for each peer and power of two of lengths: one way is held, at first that of
+//! messages half as long, which is eager if there were none, and after some messages there is a *trial*: ten
+//! messages go eagerly, and then ten are got. Then the quicker way is held, which is to get them only if that
+//! gains enough. All other messages read no clock. Two processes that both send begin their trials
+//! together ([`schedule`](super::schedule)); both send eagerly in them and then both by get, whatever
+//! they hold, and by one rule: so they find the same, and hold the same. (`MPI_Sendrecv` of 16 KiB takes
+//! longer where one sends eagerly and one is got than by either way.) Trials become rarer, to one in 256
+//! messages, and in 512 where the way that is not held takes twice as long.
 //!
 //! What is compared is the time from message to message, which is what a program waits for: of two ranks
 //! that exchange messages it is a turn of both, and a sender that may go on before its receiver comes goes on
@@ -59,17 +60,26 @@ pub(crate) struct AtOnce {
 impl AtOnce {
     /// The way of the next message of this length, [`Way::Eager`] or [`Way::Get`].
     pub(crate) fn pick(&mut self, length_bytes: usize) -> Pick {
-        self.classes[class_of(length_bytes)].pick()
+        self.class(length_bytes).pick()
     }
 
     /// Whether the next message goes eagerly and nothing is to be reported; then it counts as sent.
     pub(crate) fn pick_eager(&mut self, length_bytes: usize) -> bool {
-        let class = &mut self.classes[class_of(length_bytes)];
+        let class = self.class(length_bytes);
         let is_eager = class.held == 0 && class.trial.is_none() && !class.schedule.is_due();
         if is_eager {
             class.count_one();
         }
         is_eager
+    }
+
+    /// The class of a message that goes now: a new one begins with the way of the next shorter one.
+    fn class(&mut self, length_bytes: usize) -> &mut Class {
+        let at = class_of(length_bytes);
+        if at > 0 && self.classes[at].schedule.is_new() {
+            self.classes[at].held = self.classes[at - 1].held;
+        }
+        &mut self.classes[at]
     }
 
     /// A message of this length goes as it must.
@@ -280,6 +290,18 @@ mod tests {
         assert_eq!(got, 1_000 - 6 * 10 - 8, "but for six trials and the beginning of one");
         let got = at_once.run(1_000, 16_000, [1_100, 2_300]);
         assert!(got <= PAUSE_MAX + 40, "{got} of 1000 when it has become slow");
+    }
+
+    #[test]
+    fn messages_twice_as_long_begin_with_the_same_way() {
+        let mut at_once = Sender::default();
+        at_once.run(100, 16_000, [1_100, 600]);
+        assert_eq!(at_once.run(PAUSE_FIRST, 32_000, [1_100, 600]), PAUSE_FIRST, "by get");
+        // One that was used keeps its own.
+        at_once.run(1_000, 16_000, [600, 1_100]);
+        assert_eq!(at_once.run(1, 32_000, [1_100, 600]), 0, "a trial, which begins eagerly");
+        at_once.run(2 * ONE_WAY_COUNT, 32_000, [1_100, 600]);
+        assert_eq!(at_once.run(1, 32_000, [1_100, 600]), 1);
     }
 
     #[test]
