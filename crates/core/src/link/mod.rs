@@ -301,10 +301,11 @@ impl Link {
             return Err(Blame("a packet is missing or out of order on an ordered rail"));
         }
         self.receive_sequence = self.receive_sequence.wrapping_add(1);
-        self.credits += u32::from(prefix.credits);
-        if self.credits > self.credit_cells {
+        let credits = self.credits + u32::from(prefix.credits);
+        if credits > self.credit_cells {
             return Err(Blame("more credit returned than was spent"));
         }
+        self.credits = credits;
         Ok(())
     }
 
