@@ -227,6 +227,26 @@ fn eager_messages_that_nobody_matches_are_bounded_by_credit() {
     assert_eq!((count, what), (CREDIT_CELLS, "more eager data sent than there was credit for"));
 }
 
+#[test]
+fn credit_that_was_not_spent_is_not_taken_back() {
+    let mut device = Stranger::new(RailCapabilities::default(), 0);
+    let mut process = Process::new(ProcessId(0), 2, Config::default());
+    let data = Buffer::leaked(100);
+    let sent = process.isend(&mut device, CommId::WORLD, data, 1, 7, SendMode::Standard);
+    assert!(matches!(sent, Ok(Posted::Done(_))), "3 cells");
+    for (sequence, credits, spent) in [(0, 2, 1), (1, 2, 1)] {
+        device.header = Header::Credit.emit(Prefix { credits, sequence }).as_slice().to_vec();
+        let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
+        process.handle_event(&mut device, Event::Packet(incoming));
+        assert_eq!(process.credit(ProcessId(1)), Some((spent, 0)));
+    }
+    let event = process.poll_event();
+    let Some(ProcessEvent::PeerLost(_, Error::PeerMisbehaved { what, .. })) = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(what, "more credit returned than was spent");
+}
+
 /// A fragment that begins or ends behind the message would be written behind the receive's memory.
 #[test]
 fn a_fragment_outside_of_its_message_is_refused() {
