@@ -297,8 +297,8 @@ impl fmt::Display for Explanation<'_> {
                         f,
                         " Or by packets of at most {packet_bytes_max} B, copied by both sides at once, as the sender has \
                          nothing else under way: the receiver measures both ways for each peer and power of two of \
-                         lengths, takes the quicker one, begins with packets and looks at the other way again, with at \
-                         most six messages in 256."
+                         lengths, takes the quicker one, begins with that of shorter ones, or packets, and \
+                         looks at the other way again, with at most six messages in 256."
                     )?;
                 } else if rail.streams_awaited {
                     write!(
@@ -355,7 +355,8 @@ impl Explanation<'_> {
                 f,
                 " Or announced and read by the receiver, if that is quicker: a sender with nothing else \
                  under way measures both ways for each peer and power of two of lengths, takes the quicker \
-                 one, begins with eager and tries the other way again, with ten messages in 256."
+                 one, begins with that of messages half as long, or eager, and tries the other way \
+                 again, with ten messages in 256."
             )?;
         }
         Ok(())
