@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 /// The folder of this crate.
 pub(crate) fn crate_dir() -> &'static Path {
@@ -13,17 +14,22 @@ pub(crate) fn read(name: &str) -> String {
     std::fs::read_to_string(crate_dir().join(name)).unwrap_or_else(|e| panic!("cannot read {name}: {e}"))
 }
 
-/// The shared library that cargo built along with this test.
+/// The shared library, built as the tests are: cargo builds it for none of them, since Rust cannot link it.
 pub(crate) fn library() -> PathBuf {
-    let exe = std::env::current_exe().expect("a test has a path");
-    let deps = exe.parent().expect("a test lies in a folder");
-    let candidates =
-        [deps.join("libmpi_abi.so"), deps.parent().expect("deps has a parent").join("libmpi_abi.so")];
-    let built = candidates.iter().filter(|p| p.exists());
-    built
-        .max_by_key(|p| std::fs::metadata(p).and_then(|m| m.modified()).expect("a file has a time"))
-        .unwrap_or_else(|| panic!("cargo built no libmpi_abi.so near {}", exe.display()))
-        .clone()
+    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let exe = std::env::current_exe().expect("a test has a path");
+        let folder = exe.parent().and_then(Path::parent).expect("a test lies in TARGET/PROFILE/deps");
+        let target = folder.parent().expect("a profile's folder lies in one");
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--quiet", "--package", "ayatori-mpi", "--target-dir"]).arg(target);
+        if folder.ends_with("release") {
+            cargo.arg("--release");
+        }
+        let output = run(cargo.current_dir(crate_dir()));
+        assert!(output.status.success(), "{cargo:?}: {}", text(&output));
+        folder.join("libmpi_abi.so")
+    });
+    BUILT.clone()
 }
 
 /// A folder of its own for one test, emptied first.
