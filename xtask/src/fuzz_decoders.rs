@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use crate::threads::on_threads;
 use crate::{paths, process};
 
 /// The targets, under `fuzz/fuzz_targets`.
@@ -45,24 +45,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     process::show(&mut cargo)?;
     let is_wanted =
         |name: &&str| options.targets.is_empty() || options.targets.iter().any(|wanted| wanted == name);
-    let to_do = Mutex::new(TARGETS.into_iter().filter(is_wanted));
-    let found = Mutex::new(Vec::new());
+    let targets: Vec<&str> = TARGETS.into_iter().filter(is_wanted).collect();
     let programs = target_dir.join(HOST).join("release");
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs.unwrap_or_else(paths::cpu_count).max(1) {
-            scope.spawn(|| {
-                loop {
-                    let next = to_do.lock().expect("nobody panics with it").next();
-                    let Some(name) = next else { break };
-                    let findings = fuzz(&programs.join(name), name, options.seconds);
-                    if let Err(error) = findings {
-                        found.lock().expect("nobody panics with it").push(format!("{name}: {error:#}"));
-                    }
-                }
-            });
-        }
+    let threads_count = options.jobs.unwrap_or_else(paths::cpu_count).max(1);
+    let found = on_threads(threads_count, &targets, |name| {
+        fuzz(&programs.join(name), name, options.seconds).err().map(|error| format!("{name}: {error:#}"))
     });
-    let found = found.into_inner().expect("nobody panics with it");
+    let found: Vec<String> = found.into_iter().flatten().collect();
     if !found.is_empty() {
         bail!("findings:\n  {}", found.join("\n  "));
     }

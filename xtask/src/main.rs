@@ -32,6 +32,7 @@ mod stage;
 mod survive_test;
 mod target;
 mod test;
+mod threads;
 mod tidy;
 mod translate;
 mod wheel;

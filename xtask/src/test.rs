@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
+use crate::conformance::programs::Programs;
 use crate::conformance::{self, CommonOptions};
 use crate::series::Series;
 use crate::{find_mpi, paths, process, skips, stage, survive_test, tidy, wheel};
@@ -136,21 +137,30 @@ fn once(options: &Options) -> Result<()> {
             tested
         })
     })?;
-    let mut programs = None;
-    steps.step("conformance programs", || {
-        programs = compiled.transpose()?;
-        stage::check(&prefix)
-    })?;
-    let programs = || programs.as_ref().context("there are no conformance programs to run");
-    steps.step("conformance", || programs()?.run(&c_programs))?;
-    let offloaded = CommonOptions { progress: Some("offload".to_owned()), ..CommonOptions::ours(vec![2]) };
-    steps.step("conformance, progress mode offload", || programs()?.run(&offloaded))?;
-    steps.step("surviving failures", || survive_test::run(&survive_test::Options::default()))?;
-    steps.step("wrong arguments", || conformance::errors::run(&CommonOptions::ours(Vec::new())))?;
-    steps.step("found by other tools", || find_mpi::check(&prefix))?;
-    steps.step("wheel", wheel::check)?;
+    steps.step("conformance programs", || stage::check(&prefix))?;
+    run_programs(&mut steps, &c_programs, compiled)?;
     let skipped = skips::close(options.strict);
     steps.close().and(skipped)
+}
+
+/// Programs wait much, too: the wheel is made and tested beside them.
+fn run_programs(
+    steps: &mut Steps,
+    options: &CommonOptions,
+    compiled: Option<Result<Programs>>,
+) -> Result<()> {
+    let programs = compiled.context("there are no conformance programs to run").flatten();
+    let programs = || programs.as_ref().map_err(|why| anyhow!("{why:#}"));
+    let offloaded = CommonOptions { progress: Some("offload".to_owned()), ..CommonOptions::ours(vec![2]) };
+    std::thread::scope(|scope| {
+        let wheel = scope.spawn(wheel::check);
+        steps.step("conformance", || programs()?.run(options))?;
+        steps.step("conformance, progress mode offload", || programs()?.run(&offloaded))?;
+        steps.step("surviving failures", || survive_test::run(&survive_test::Options::default()))?;
+        steps.step("wrong arguments", || conformance::errors::run(&CommonOptions::ours(Vec::new())))?;
+        steps.step("found by other tools", || find_mpi::check(&paths::build_dir().join("prefix")))?;
+        steps.step("wheel", || wheel.join().expect("a check does not panic"))
+    })
 }
 
 /// Builds the tests and, beside them, the library and the command that the conformance programs use: each of

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::{CommonOptions, Tally, Verdict, directory};
 use crate::peers::Library;
 use crate::process::{self, Outcome};
+use crate::threads::on_threads;
 use crate::{paths, skips};
 
 /// Rank counts by default: one alone, powers of two and not, more than this machine's CPUs.
@@ -76,21 +77,7 @@ pub(crate) fn compile(options: &CommonOptions) -> Result<Programs> {
         sources.extend(fortran_sources(library)?);
     }
     sources.retain(|source| options.wants(&name(source)));
-    let to_do = Mutex::new(sources.into_iter());
-    let done = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..paths::cpu_count() {
-            scope.spawn(|| {
-                loop {
-                    let next = to_do.lock().expect("nobody panics with it").next();
-                    let Some(source) = next else { break };
-                    let program = compile_one(library, &source);
-                    done.lock().expect("nobody panics with it").push(program);
-                }
-            });
-        }
-    });
-    let programs = done.into_inner().expect("nobody panics with it");
+    let programs = on_threads(paths::cpu_count(), &sources, |source| compile_one(library, source));
     let mut programs = programs.into_iter().collect::<Result<Vec<Program>>>()?;
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Programs { library, programs })
@@ -107,28 +94,36 @@ fn compile_one(library: Library, source: &Path) -> Result<Program> {
 }
 
 impl Programs {
-    /// Runs them at the ranks and in the progress mode of `options`.
+    /// Runs them at the ranks and in the progress mode of `options`, as many at once as there are CPUs, for
+    /// they wait much.
     ///
     /// # Errors
     /// One fails, or none ran.
     pub(crate) fn run(&self, options: &CommonOptions) -> Result<()> {
-        let mut tally = Tally::default();
-        for Program { name, expected, compiled } in &self.programs {
-            let program = match compiled {
-                Ok(program) => program,
-                Err(error) => {
-                    tally.add_uncompiled(name, error);
-                    continue;
-                }
-            };
-            for ranks in options.ranks_or(&RANKS) {
-                let mut launch = self.library.launch(ranks, program, &[]);
-                launch.envs(options.progress());
-                let outcome = process::capture(&mut launch, options.limit())?;
-                tally.add(name, ranks, judge(expected, &outcome), &outcome);
-            }
-        }
+        let tally = Mutex::new(Tally::default());
+        let run = |program: &Program| self.run_one(program, options, &tally);
+        on_threads(paths::cpu_count(), &self.programs, run).into_iter().collect::<Result<()>>()?;
+        let tally = tally.into_inner().expect("nobody panics with it");
         tally.close(&format!("conformance c on {}", self.library.name()))
+    }
+
+    fn run_one(&self, program: &Program, options: &CommonOptions, tally: &Mutex<Tally>) -> Result<()> {
+        let Program { name, expected, compiled } = program;
+        let tally = || tally.lock().expect("nobody panics with it");
+        let program = match compiled {
+            Ok(program) => program,
+            Err(error) => {
+                tally().add_uncompiled(name, error);
+                return Ok(());
+            }
+        };
+        for ranks in options.ranks_or(&RANKS) {
+            let mut launch = self.library.launch(ranks, program, &[]);
+            launch.envs(options.progress());
+            let outcome = process::capture(&mut launch, options.limit())?;
+            tally().add(name, ranks, judge(expected, &outcome), &outcome);
+        }
+        Ok(())
     }
 }
 

@@ -11,7 +11,6 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -19,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use super::{ForeignOptions, MpichSuite, Verdict, directory, our_prefix};
 use crate::peers::Library;
 use crate::process::{self, Outcome};
+use crate::threads::on_threads;
 use crate::{paths, skips, stage};
 
 /// The chapters in C: what MPI 5.0 defines. Fortran's stand in `fortran`.
@@ -274,21 +274,11 @@ fn compile(library: Library, suite: &Path, runs: &[Run]) -> Result<Compiled> {
     let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let to_do = Mutex::new(names.into_iter());
-    let done = Mutex::new(Compiled::new());
-    std::thread::scope(|scope| {
-        for _ in 0..paths::cpu_count() {
-            scope.spawn(|| {
-                loop {
-                    let next = to_do.lock().expect("nobody panics with it").next();
-                    let Some(name) = next else { break };
-                    let program = compile_one(&cc, &fc, suite, name).map_err(|error| format!("{error:#}"));
-                    done.lock().expect("nobody panics with it").insert(name.to_owned(), program);
-                }
-            });
-        }
+    let compiled = on_threads(paths::cpu_count(), &names, |name| {
+        let program = compile_one(&cc, &fc, suite, name).map_err(|error| format!("{error:#}"));
+        ((*name).to_owned(), program)
     });
-    Ok(done.into_inner().expect("nobody panics with it"))
+    Ok(compiled.into_iter().collect())
 }
 
 fn cc_command(cc: &Path, suite: &Path) -> Command {
