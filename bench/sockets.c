@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 
 /* The library's sockets take so much beyond what is on its way. */
-#define UNSENT_MAX (256 << 10)
+#define UNSENT_MAX (512 << 10)
 #define SEND_MAX ((size_t)320 << 10) /* as the library's longest packets */
 #define LET_BE_S 8e-6
 #define TURNS_MAX 2000
