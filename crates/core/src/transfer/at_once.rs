@@ -7,7 +7,7 @@
 //! messages half as long, which is eager if there were none, and after some messages there is a *trial*: ten
 //! messages go eagerly, and then ten are got. Then the quicker way is held, which is to get them only if that
 //! gains enough. All other messages read no clock. Two processes that both send begin their trials
-//! together ([`schedule`](super::schedule)); both send eagerly in them and then both by get, whatever
+//! together ([`compare`](super::compare)); both send eagerly in them and then both by get, whatever
 //! they hold, and by one rule: so they find the same, and hold the same. (`MPI_Sendrecv` of 16 KiB takes
 //! longer where one sends eagerly and one is got than by either way.) Trials become rarer, to one in 256
 //! messages, and in 512 where the way that is not held takes twice as long.
@@ -17,12 +17,11 @@
 //! sooner. A message of a trial is timed when the last timed one is in place, which FIN says of one that was
 //! got, and of an eager one the answer that synchronous ones have: so a sender cannot run ahead of the time.
 //! The time from one timed message to the next, by the number of messages from one to the other, is one
-//! time. Three of each way count; those that begin with its first three messages do not where there are
-//! others, for these find the caches as the other way has left them.
+//! time. Three of each way count; those that begin with its first three messages do so only where there are
+//! no others.
 
 use super::choose::{Learnt, Way};
-use super::learn::{LEFT_OUT_COUNT, TIMES_COUNT, is_quicker, median_ns, ns};
-use super::schedule::{PAUSE_MAX, Schedule};
+use super::compare::{Held, LEFT_OUT_COUNT, PAUSE_MAX, Times, class_of, is_quicker, ns};
 use crate::ids::RequestId;
 use crate::time::Instant;
 
@@ -32,8 +31,8 @@ const ONE_WAY_COUNT: u32 = 10;
 /// change.
 const PAUSE_FIRST: u32 = 32;
 
-/// The classes: (8 KiB, 16 KiB] and so on; what is beside them belongs to the nearest.
-const CLASS_BITS_MIN: u32 = 13;
+/// The classes: up to 16 KiB, and so on to those above 64 KiB.
+const CLASS_FIRST_BYTES: u64 = 16 << 10;
 const CLASSES_COUNT: usize = 4;
 
 /// No request: the answer to an eager message of a trial names it. A table of requests never has as many.
@@ -66,31 +65,31 @@ impl AtOnce {
     /// Whether the next message goes eagerly and nothing is to be reported; then it counts as sent.
     pub(crate) fn pick_eager(&mut self, length_bytes: usize) -> bool {
         let class = self.class(length_bytes);
-        let is_eager = class.held == 0 && class.trial.is_none() && !class.schedule.is_due();
+        let is_eager = class.held.way == Way::Eager && class.trial.is_none() && !class.held.is_due();
         if is_eager {
             class.count_one();
         }
         is_eager
     }
 
-    /// The class of a message that goes now: a new one begins with the way of the next shorter one.
+    /// The class of a message that goes now.
     fn class(&mut self, length_bytes: usize) -> &mut Class {
-        let at = class_of(length_bytes);
-        if at > 0 && self.classes[at].schedule.is_new() {
-            self.classes[at].held = self.classes[at - 1].held;
+        let (shorter, from) = self.classes.split_at_mut(class(length_bytes));
+        if let Some(next) = shorter.last() {
+            from[0].held.begin_as(&next.held);
         }
-        &mut self.classes[at]
+        &mut from[0]
     }
 
     /// A message of this length goes as it must.
     pub(crate) fn pass(&mut self, length_bytes: usize) {
-        let class = &mut self.classes[class_of(length_bytes)];
+        let class = &mut self.classes[class(length_bytes)];
         class.sent_count = class.sent_count.wrapping_add(1);
     }
 
     /// A message of a trial begins. Names it.
     pub(crate) fn begin(&mut self, length_bytes: usize, since: Instant) -> RequestId {
-        let class = class_of(length_bytes);
+        let class = class(length_bytes);
         let number = self.classes[class].begin(since);
         RequestId { index: TRIAL_INDEX, generation: (number << CLASS_BITS) | class as u32 }
     }
@@ -109,18 +108,13 @@ pub(crate) fn is_of_trial(name: RequestId) -> bool {
     name.index == TRIAL_INDEX
 }
 
-fn class_of(length_bytes: usize) -> usize {
-    let bits = length_bytes.saturating_sub(1).checked_ilog2().unwrap_or(0);
-    (bits.saturating_sub(CLASS_BITS_MIN) as usize).min(CLASSES_COUNT - 1)
+fn class(length_bytes: usize) -> usize {
+    class_of(length_bytes as u64, CLASS_FIRST_BYTES, CLASSES_COUNT)
 }
-
-/// Ways by their number.
-const WAYS: [Way; 2] = [Way::Eager, Way::Get];
 
 /// Messages of similar length.
 struct Class {
-    held: usize,
-    schedule: Schedule,
+    held: Held,
     /// All messages, those that pass, too; wraps.
     sent_count: u32,
     trial: Option<Trial>,
@@ -131,9 +125,9 @@ struct Class {
 /// A trial under way.
 #[derive(Default)]
 struct Trial {
-    /// The number of the way that messages go now.
-    way: usize,
-    /// Messages of that way so far.
+    /// What an eager message takes, in ns; 0: they go now.
+    eager_ns: u32,
+    /// Messages of the way that they go now so far.
     count: u32,
     /// Of the last one that is timed: its number, how many had been sent, and when it began.
     begun: Option<(u32, u32, Instant)>,
@@ -141,72 +135,62 @@ struct Trial {
     is_under_way: bool,
     /// The last time that began too early, in ns; 0: there is none.
     early_ns: u32,
-    /// Times in ns, and how many there are.
-    times: [u32; TIMES_COUNT],
-    times_count: usize,
-    /// What an eager message takes, in ns, when those that are got are timed.
-    eager_ns: u32,
+    times: Times,
 }
 
 impl Default for Class {
     fn default() -> Self {
-        Self { held: 0, schedule: Schedule::new(PAUSE_FIRST), sent_count: 0, trial: None, number: 0 }
+        let held = Held::new([Way::Eager, Way::Get], PAUSE_FIRST);
+        Self { held, sent_count: 0, trial: None, number: 0 }
     }
 }
 
 impl Trial {
-    /// A time of this way.
-    fn note(&mut self, is_early: bool, took_ns: u32) {
-        if is_early {
-            self.early_ns = took_ns;
-        } else if let Some(time) = self.times.get_mut(self.times_count) {
-            *time = took_ns;
-            self.times_count += 1;
-        }
+    /// How messages go now.
+    fn way(&self) -> Way {
+        if self.eager_ns == 0 { Way::Eager } else { Way::Get }
     }
 
     /// What a message of this way takes, in ns; 0: nothing is known.
     fn took_ns(&self) -> u32 {
-        match self.times_count {
-            0 => self.early_ns,
-            TIMES_COUNT => median_ns(self.times),
-            count => self.times[..count].iter().copied().min().unwrap_or(0),
-        }
+        self.times.median_ns().or(self.times.least_ns()).unwrap_or(self.early_ns)
     }
 }
 
 impl Class {
     fn count_one(&mut self) {
-        self.schedule.count_one();
+        self.held.count_one();
         self.sent_count = self.sent_count.wrapping_add(1);
     }
 
     fn pick(&mut self) -> Pick {
-        if self.trial.is_none() && self.schedule.is_due() {
+        if self.trial.is_none() && self.held.is_due() {
             self.trial = Some(Trial::default());
         }
         self.count_one();
         if self.trial.as_ref().is_some_and(|trial| trial.count == ONE_WAY_COUNT) {
             self.end_one_way();
         }
-        let Some(trial) = &mut self.trial else { return Pick::Plain(WAYS[self.held]) };
+        let Some(trial) = &mut self.trial else { return Pick::Plain(self.held.way) };
         trial.count += 1;
-        let way = WAYS[trial.way];
-        match trial.is_under_way || trial.times_count == TIMES_COUNT {
-            true => Pick::Plain(way),
-            false if trial.way == self.held => Pick::Timed(Learnt::Held(way)),
-            false => Pick::Timed(Learnt::Looked(way)),
+        let way = trial.way();
+        if trial.is_under_way || trial.times.median_ns().is_some() {
+            return Pick::Plain(way);
         }
+        Pick::Timed(if way == self.held.way { Learnt::Held(way) } else { Learnt::Looked(way) })
     }
 
     fn begin(&mut self, since: Instant) -> u32 {
         self.number = self.number.wrapping_add(1) & (u32::MAX >> CLASS_BITS);
         if let Some(trial) = &mut self.trial {
             trial.is_under_way = true;
-            if let Some((at, sent_count, begun)) = trial.begun.replace((trial.count, self.sent_count, since))
-            {
-                let count = self.sent_count.wrapping_sub(sent_count).max(1);
-                trial.note(at <= LEFT_OUT_COUNT, ns(since.since(begun)) / count);
+            let begun = trial.begun.replace((trial.count, self.sent_count, since));
+            if let Some((at, sent_count, begun)) = begun {
+                let took_ns = ns(since.since(begun)) / self.sent_count.wrapping_sub(sent_count).max(1);
+                match at <= LEFT_OUT_COUNT {
+                    true => trial.early_ns = took_ns,
+                    false => trial.times.add(took_ns),
+                }
             }
         }
         self.number
@@ -221,41 +205,43 @@ impl Class {
     /// All messages of a trial that go one way have been sent.
     fn end_one_way(&mut self) {
         let Some(trial) = &mut self.trial else { return };
-        match (trial.took_ns(), trial.way) {
+        match (trial.took_ns(), trial.eager_ns) {
             // Messages failed, or wait unmatched.
-            (0, _) => self.end_trial(PAUSE_MAX),
-            (eager_ns, 0) => *trial = Trial { way: 1, eager_ns, ..Trial::default() },
-            (got_ns, _) => {
-                let eager_ns = trial.eager_ns;
-                self.compare(eager_ns, got_ns);
+            (0, _) => {
+                self.trial = None;
+                self.held.end(PAUSE_MAX);
             }
+            (eager_ns, 0) => *trial = Trial { eager_ns, ..Trial::default() },
+            (got_ns, eager_ns) => self.compare(eager_ns, got_ns),
         }
     }
 
     /// The trial is over.
     fn compare(&mut self, eager_ns: u32, got_ns: u32) {
-        let held = usize::from(is_quicker(got_ns, eager_ns));
-        if held != self.held {
-            self.held = held;
-            return self.end_trial(PAUSE_FIRST);
-        }
         self.trial = None;
-        let times = if held == 0 { [got_ns, eager_ns] } else { [eager_ns, got_ns] };
-        self.schedule.end_unchanged(times);
-    }
-
-    fn end_trial(&mut self, pause: u32) {
-        self.trial = None;
-        self.schedule.end(pause);
+        let (is_got, gains) = (self.held.way == Way::Get, is_quicker(got_ns, eager_ns));
+        let times = if is_got { [got_ns, eager_ns] } else { [eager_ns, got_ns] };
+        self.held.end_measured(is_got != gains, times, PAUSE_FIRST);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::PAUSE_FAR_MAX;
+    use super::super::compare::PAUSE_FAR_MAX;
     use super::*;
     use crate::time::Duration;
     use alloc::vec::Vec;
+
+    const WAYS: [Way; 2] = [Way::Eager, Way::Get];
+
+    /// One that holds a way.
+    fn holding(way: Way) -> Class {
+        let mut class = Class::default();
+        if way == Way::Get {
+            class.held.begin_as(&Held::new([Way::Get, Way::Eager], PAUSE_FIRST));
+        }
+        class
+    }
 
     /// A sender and its clock.
     #[derive(Default)]
@@ -305,39 +291,21 @@ mod tests {
     }
 
     #[test]
-    fn trials_become_rare() {
-        for (got_ns, one_in) in [(1_200, PAUSE_MAX), (2_500, PAUSE_FAR_MAX)] {
+    fn trials_become_rare_and_begin_at_powers_of_two() {
+        let few = [32, 128, 512, 1024, 1536];
+        for (got_ns, begins) in [(1_200, &[32, 128, 256, 512, 768, 1024, 1280, 1536][..]), (2_500, &few)] {
             let mut at_once = Sender::default();
-            at_once.run(4 * PAUSE_FAR_MAX, 16_000, [1_100, got_ns]);
-            let got = at_once.run(4 * PAUSE_FAR_MAX, 16_000, [1_100, got_ns]);
-            assert_eq!(got, 10 * 4 * PAUSE_FAR_MAX / one_in, "{got_ns}");
+            let is_got = |_: &u32| at_once.run(1, 16_000, [1_100, got_ns]) == 1;
+            let gets: Vec<u32> = (0..1_700).filter(is_got).collect();
+            let expected: Vec<u32> = begins.iter().flat_map(|at| at + 10..at + 20).collect();
+            assert_eq!(gets, expected, "{got_ns}");
         }
-    }
-
-    #[test]
-    fn two_that_began_at_different_times_try_the_other_way_together() {
-        // One whose trials have become rare, and one that has changed its way just now.
-        let mut each = [(); 2].map(|()| Sender::default());
-        each[0].run(8 * PAUSE_MAX, 16_000, [1_100, 1_200]);
-        each[1].run(7 * PAUSE_MAX, 16_000, [1_100, 1_200]);
-        each[1].run(PAUSE_MAX, 16_000, [1_100, 600]);
-        each.iter_mut().for_each(|at_once| _ = at_once.run(32, 16_000, [1_100, 1_200]));
-        let mut gets = [(); 2].map(|()| Vec::new());
-        for message in 0..2 * PAUSE_MAX {
-            for (at_once, gets) in each.iter_mut().zip(&mut gets) {
-                if at_once.run(1, 16_000, [1_100, 1_200]) == 1 {
-                    gets.push(message);
-                }
-            }
-        }
-        assert_eq!(gets.each_ref().map(Vec::len), [20, 40], "{gets:?}");
-        assert!(gets[0].iter().all(|message| gets[1].contains(message)), "{gets:?}");
     }
 
     #[test]
     fn a_trial_is_ten_eager_messages_and_ten_that_are_got() {
-        for held in [0, 1] {
-            let mut class = Class { held, ..Class::default() };
+        for held in WAYS {
+            let mut class = holding(held);
             (0..PAUSE_FIRST).for_each(|_| _ = class.pick());
             let picks: Vec<Pick> = (0..22)
                 .map(|n| {
@@ -349,18 +317,12 @@ mod tests {
                     pick
                 })
                 .collect();
-            let timed = |way| {
-                let learnt = if way == held { Learnt::Held(WAYS[way]) } else { Learnt::Looked(WAYS[way]) };
-                Pick::Timed(learnt)
-            };
-            for way in [0, 1] {
-                let picks = &picks[10 * way..10 * way + 10];
-                assert_eq!(
-                    (&picks[..7], &picks[7..]),
-                    (&[timed(way); 7][..], &[Pick::Plain(WAYS[way]); 3][..])
-                );
+            let timed = |way| Pick::Timed(if way == held { Learnt::Held(way) } else { Learnt::Looked(way) });
+            for (way, picks) in WAYS.into_iter().zip(picks.chunks(10)) {
+                let expected = (&[timed(way); 7][..], &[Pick::Plain(way); 3][..]);
+                assert_eq!((&picks[..7], &picks[7..]), expected);
             }
-            assert_eq!(picks[20..], [Pick::Plain(WAYS[0]); 2], "gets gain nothing");
+            assert_eq!(picks[20..], [Pick::Plain(Way::Eager); 2], "gets gain nothing");
         }
     }
 
@@ -372,8 +334,8 @@ mod tests {
             [Way::Eager, Way::Eager] => 2_800,
             _ => 3_400,
         };
-        for helds in [[0, 0], [0, 1], [1, 0], [1, 1]] {
-            let mut each = helds.map(|held| Class { held, ..Class::default() });
+        for helds in WAYS.iter().flat_map(|a| WAYS.map(|b| [*a, b])) {
+            let mut each = helds.map(holding);
             let mut now = Instant(0);
             for _ in 0..2 * PAUSE_FIRST {
                 let picks = each.each_mut().map(Class::pick);
@@ -389,7 +351,7 @@ mod tests {
                     number.into_iter().for_each(|number| class.end(number));
                 }
             }
-            assert_eq!(each.map(|class| class.held), [1; 2], "from {helds:?}");
+            assert_eq!(each.map(|class| class.held.way), [Way::Get; 2], "from {helds:?}");
         }
     }
 
@@ -414,7 +376,7 @@ mod tests {
                 };
                 name.into_iter().for_each(|name| at_once.end(name));
             }
-            assert_eq!(at_once.classes[class_of(16_000)].held == 1, is_quicker, "{got}");
+            assert_eq!(at_once.classes[0].held.way == Way::Get, is_quicker, "{got}");
         }
     }
 
@@ -432,14 +394,14 @@ mod tests {
     fn after_a_change_the_next_trial_comes_soon() {
         let mut at_once = Sender::default();
         at_once.run(2 * PAUSE_FAR_MAX, 16_000, [1_100, 2_500]);
-        assert_eq!(at_once.at_once.classes[class_of(16_000)].schedule.pause(), PAUSE_FAR_MAX);
+        assert_eq!(at_once.at_once.classes[0].held.pause(), PAUSE_FAR_MAX);
         let mut messages = 0;
-        while at_once.at_once.classes[class_of(16_000)].held == 0 {
+        while at_once.at_once.classes[0].held.way == Way::Eager {
             at_once.run(1, 16_000, [1_100, 600]);
             messages += 1;
         }
         assert!(messages <= PAUSE_FAR_MAX + 2 * ONE_WAY_COUNT + 1, "{messages}");
-        assert_eq!(at_once.at_once.classes[class_of(16_000)].schedule.pause(), PAUSE_FIRST);
+        assert_eq!(at_once.at_once.classes[0].held.pause(), PAUSE_FIRST);
     }
 
     #[test]
@@ -468,11 +430,5 @@ mod tests {
         assert_eq!(at_once_count, PAUSE_FIRST as usize);
         at_once.run(100, 16_000, [1_100, 600]);
         assert!(!at_once.at_once.pick_eager(16_000));
-    }
-
-    #[test]
-    fn lengths_of_one_power_of_two_are_a_class() {
-        assert_eq!([0, 8192, 8193, 16384, 16385].map(class_of), [0, 0, 0, 0, 1]);
-        assert_eq!([65_536, 65_537, usize::MAX].map(class_of), [2, 3, 3]);
     }
 }

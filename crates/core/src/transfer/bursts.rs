@@ -7,7 +7,7 @@
 //! message is what [`Learner`] compares.
 
 use super::choose::Way;
-use super::learn::{Learner, Learnt, PAUSE_FIRST, number_of};
+use super::learn::{Learner, Learnt, PAUSE_FIRST};
 use crate::time::{Duration, Instant};
 
 /// Bursts of a look that are not counted. Each has several messages.
@@ -26,7 +26,7 @@ pub(super) struct Bursts {
     number: u32,
     /// Whether the last burst had more than one message.
     had_several: bool,
-    /// How many bursts of several messages were measured, by the number of their way.
+    /// How many bursts of several messages were measured, by the number of their way: stream, get.
     measured_counts: [u64; 2],
 }
 
@@ -49,7 +49,7 @@ impl Default for Bursts {
         // It takes none of the sender's time, and no memory of a ring that was not used before. A look is a
         // small part of bursts, whatever their length.
         Self {
-            learner: Learner::new(Way::Get, LEFT_OUT_COUNT, PAUSE_FIRST),
+            learner: Learner::new([Way::Get, Way::Stream], LEFT_OUT_COUNT, PAUSE_FIRST),
             current: None,
             number: 0,
             had_several: false,
@@ -120,13 +120,13 @@ impl Bursts {
             let took_ps = u128::from(now.since(since).as_ps()) * u128::from(length_bytes);
             let one_ps = took_ps / u128::from(ended_bytes.max(1));
             self.learner.note(length_bytes, way, Duration(u64::try_from(one_ps).unwrap_or(u64::MAX)));
-            self.measured_counts[number_of(way)] += u64::from(self.had_several);
+            self.measured_counts[usize::from(way == Way::Get)] += u64::from(self.had_several);
         }
     }
 
     /// How many bursts of several messages were measured that went a way.
     pub(super) fn measured_count(&self, way: Way) -> u64 {
-        self.measured_counts[number_of(way)]
+        self.measured_counts[usize::from(way == Way::Get)]
     }
 }
 

@@ -5,39 +5,30 @@
 //! program may change it. So the receiver measures, from the match of a message to its last byte, for each
 //! peer and each power of two of lengths. It holds one way, at first that of the next shorter messages that
 //! were compared, and after some messages (more, if those were half as long) *looks* at the other: some
-//! messages in a row go that way, of which the first [`LEFT_OUT_COUNT`] are not counted, for they find the
-//! caches as the held way has left them. Then the quicker one is held. A time of the other way that is twice
-//! that of the held one ends a look at once, but for the first one. All of it depends on nothing but the
-//! times that come in.
+//! messages in a row go that way, of which the first [`LEFT_OUT_COUNT`] are not counted. Then the quicker one
+//! is held. A time of the other way that is twice that of the held one ends a look at once, but for the first
+//! one. All of it depends on nothing but the times that come in.
 //!
-//! Two processes that exchange as many messages look together ([`schedule`](super::schedule)). Looks become
-//! rarer, to at most six messages in 256, and two in 512 where the other way takes twice as long; a held way
-//! that becomes slower than the other one was brings the next look forward.
+//! Looks become rarer ([`compare`](super::compare)), to at most six messages in 256, and two in 512 where the
+//! other way takes twice as long; a held way that becomes slower than the other one was brings the next look
+//! forward.
 
 use super::choose::Way;
-use super::schedule::Schedule;
+use super::compare::{Held, LEFT_OUT_COUNT, TIMES_COUNT, Times, class_of, is_quicker, ns};
 use crate::time::Duration;
 
-/// Messages of a look that are not counted: with the kernel's copies of 32 KiB the second and the third took
-/// 4.8 µs, and later ones 3.4.
-pub(super) const LEFT_OUT_COUNT: u32 = 3;
 /// The first look begins after so many messages.
 pub(super) const PAUSE_FIRST: u32 = 4;
 /// The same where messages half as long were compared: a look at 4 MiB takes as long as all other messages of
 /// a short program.
 const PAUSE_BEGUN: u32 = 64;
-/// The other way is taken if it is shorter by at least one of this many parts.
-const GAIN_MIN_PARTS: u32 = 16;
 /// Messages after a look before a slower way brings the next one forward; and the next look after that, or
 /// after a change, begins at a multiple of so many.
 const PAUSE_SLOWER: u32 = 16;
 
-/// Lengths up to 2^13 bytes are one class, and those from 2^26 on.
-const CLASS_BITS_MIN: u32 = 13;
+/// The classes: up to 8 KiB, and so on to those above 32 MiB.
+const CLASS_FIRST_BYTES: u64 = 8 << 10;
 const CLASSES_COUNT: usize = 14;
-
-/// Times of a way that are kept, the last ones.
-pub(super) const TIMES_COUNT: usize = 3;
 
 /// The measured choice for a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,29 +59,27 @@ pub(crate) struct Learner {
 
 impl Default for Learner {
     fn default() -> Self {
-        Self::new(Way::Stream, LEFT_OUT_COUNT, PAUSE_BEGUN)
+        Self::new([Way::Stream, Way::Get], LEFT_OUT_COUNT, PAUSE_BEGUN)
     }
 }
 
 impl Learner {
-    /// Holds `way` at first, and leaves so many times of a look out.
-    pub(super) fn new(way: Way, left_out_count: u32, pause_begun: u32) -> Self {
-        let held = number_of(way);
-        let classes = core::array::from_fn(|_| Class { held, ..Class::default() });
-        Self { classes, left_out_count, pause_begun }
+    /// Holds the first of both ways at first, and leaves so many times of a look out.
+    pub(super) fn new(ways: [Way; 2], left_out_count: u32, pause_begun: u32) -> Self {
+        Self { classes: core::array::from_fn(|_| Class::new(ways)), left_out_count, pause_begun }
     }
 
     /// The way of the next message of this length, [`Way::Get`] or [`Way::Stream`].
     pub(crate) fn pick(&mut self, length_bytes: u64) -> Learnt {
-        let (shorter, from) = self.classes.split_at_mut(class_of(length_bytes));
+        let (shorter, from) = self.classes.split_at_mut(class(length_bytes));
         let class = &mut from[0];
-        if class.schedule.is_new()
+        if class.held.is_new()
             && let Some(nearest) = shorter.iter().rposition(|class| class.compared_ns > 0)
         {
-            class.held = shorter[nearest].held;
+            class.held.begin_as(&shorter[nearest].held);
             if nearest + 1 == shorter.len() {
                 class.expect(shorter[nearest].compared_ns.saturating_mul(2), 0);
-                class.schedule = Schedule::new(self.pause_begun);
+                class.held.end(self.pause_begun);
             }
         }
         class.pick(self.left_out_count)
@@ -98,129 +87,99 @@ impl Learner {
 
     /// A message took `took`.
     pub(crate) fn note(&mut self, length_bytes: u64, way: Way, took: Duration) {
-        self.classes[class_of(length_bytes)].note(number_of(way), ns(took), self.left_out_count);
+        self.classes[class(length_bytes)].note(way, ns(took), self.left_out_count);
     }
 }
 
-/// The median of a way's times.
-pub(super) fn median_ns([a, b, c]: [u32; TIMES_COUNT]) -> u32 {
-    a.max(b).min(c).max(a.min(b))
-}
-
-/// Whether the other way is to be held from now on.
-pub(super) fn is_quicker(other_ns: u32, held_ns: u32) -> bool {
-    other_ns < held_ns - held_ns / GAIN_MIN_PARTS
-}
-
-/// A time in ns, at least 1.
-pub(super) fn ns(time: Duration) -> u32 {
-    u32::try_from(time.as_ps() / 1_000).unwrap_or(u32::MAX).max(1)
-}
-
-fn class_of(length_bytes: u64) -> usize {
-    let bits = length_bytes.saturating_sub(1).checked_ilog2().unwrap_or(0);
-    (bits.saturating_sub(CLASS_BITS_MIN - 1) as usize).min(CLASSES_COUNT - 1)
-}
-
-/// Ways are numbered.
-const WAYS: [Way; 2] = [Way::Stream, Way::Get];
-
-pub(super) fn number_of(way: Way) -> usize {
-    usize::from(way == Way::Get)
+fn class(length_bytes: u64) -> usize {
+    class_of(length_bytes, CLASS_FIRST_BYTES, CLASSES_COUNT)
 }
 
 /// Messages of similar length.
 struct Class {
-    held: usize,
-    schedule: Schedule,
-    /// Of the look under way, the messages so far; `None`: there is none.
-    looked: Option<u32>,
+    held: Held,
+    /// The last times of the held way.
+    times: Times,
+    look: Option<Look>,
     /// What the held way took when it was compared, in ns, or is to take by what the next shorter class took;
     /// 0: neither is known.
     compared_ns: u32,
     /// A held way that takes more is compared soon.
     slow_ns: u32,
-    /// The last times of each way, in ns, and how many there are: of the other way, those of the look.
-    times: [[u32; TIMES_COUNT]; 2],
-    times_count: [u32; 2],
-    /// Times of the look under way that were left out.
-    left_out: u32,
 }
 
-impl Default for Class {
-    fn default() -> Self {
-        Self {
-            held: 0,
-            schedule: Schedule::new(PAUSE_FIRST),
-            looked: None,
-            compared_ns: 0,
-            slow_ns: u32::MAX,
-            times: [[0; TIMES_COUNT]; 2],
-            times_count: [0; 2],
-            left_out: 0,
-        }
-    }
+/// A look under way.
+#[derive(Default)]
+struct Look {
+    /// Messages so far.
+    count: u32,
+    /// Times that were left out.
+    left_out: u32,
+    /// The others.
+    times: Times,
 }
 
 impl Class {
+    fn new(ways: [Way; 2]) -> Self {
+        Self {
+            held: Held::new(ways, PAUSE_FIRST),
+            times: Times::default(),
+            look: None,
+            compared_ns: 0,
+            slow_ns: u32::MAX,
+        }
+    }
+
     fn pick(&mut self, left_out_count: u32) -> Learnt {
-        if self.looked == Some(left_out_count + TIMES_COUNT as u32) {
+        let look_count = left_out_count + TIMES_COUNT as u32;
+        if self.look.as_ref().is_some_and(|look| look.count == look_count) {
             // Not all messages sent the other way have reported their times: they failed, or are still in
             // flight.
-            self.end_look(self.schedule.pause());
+            self.end_look(self.held.pause());
         }
-        if self.looked.is_none() && self.schedule.is_due() {
-            self.looked = Some(0);
-            self.left_out = 0;
-            self.times_count[1 - self.held] = 0;
+        if self.look.is_none() && self.held.is_due() {
+            self.look = Some(Look::default());
         }
-        self.schedule.count_one();
-        match &mut self.looked {
-            Some(looked) => {
-                *looked += 1;
-                Learnt::Looked(WAYS[1 - self.held])
+        self.held.count_one();
+        match &mut self.look {
+            Some(look) => {
+                look.count += 1;
+                Learnt::Looked(self.held.other)
             }
-            None => Learnt::Held(WAYS[self.held]),
+            None => Learnt::Held(self.held.way),
         }
     }
 
-    fn note(&mut self, way: usize, ns: u32, left_out_count: u32) {
-        let is_other = way != self.held;
-        if is_other && self.looked.is_none() {
-            // Late.
-            return;
+    fn note(&mut self, way: Way, ns: u32, left_out_count: u32) {
+        if way == self.held.way {
+            return self.note_held(ns);
         }
-        let is_far = |held_ns| is_other && ns / 2 >= held_ns;
-        let ends_look = self.median_ns(self.held).is_some_and(is_far);
-        if is_other && self.left_out < left_out_count {
-            self.left_out += 1;
+        let is_far = self.times.median_ns().is_some_and(|held_ns| ns / 2 >= held_ns);
+        // None: it is late.
+        let Some(look) = &mut self.look else { return };
+        let other_ns = if look.left_out < left_out_count {
+            look.left_out += 1;
             // The first finds the caches as the held way has left them; of the next ones that much is told.
-            if ends_look && self.left_out > 1 {
-                self.compare(ns);
-            }
-            return;
+            (is_far && look.left_out > 1).then_some(ns)
+        } else {
+            look.times.add(ns);
+            if is_far { Some(ns) } else { look.times.median_ns() }
+        };
+        if let Some(other_ns) = other_ns {
+            self.compare(other_ns);
         }
-        self.times[way][self.times_count[way] as usize % TIMES_COUNT] = ns;
-        // Wraps where the ring does.
-        self.times_count[way] = (self.times_count[way] + 1).min(u32::MAX / 6 * 3);
-        if ends_look {
-            return self.compare(ns);
-        }
-        let Some(median_ns) = self.median_ns(way) else { return };
-        if is_other {
-            self.compare(median_ns);
-        } else if median_ns > self.slow_ns
-            && self.schedule.since_last() >= PAUSE_SLOWER
-            && self.looked.is_none()
+    }
+
+    fn note_held(&mut self, ns: u32) {
+        self.times.add(ns);
+        if let Some(median_ns) = self.times.median_ns()
+            && median_ns > self.slow_ns
+            && self.held.since_last() >= PAUSE_SLOWER
+            && self.look.is_none()
         {
             self.expect(median_ns, 0);
-            self.schedule.bring_forward(PAUSE_SLOWER);
+            self.held.bring_forward(PAUSE_SLOWER);
         }
-    }
-
-    /// The median of the last times; `None`: there are too few.
-    fn median_ns(&self, way: usize) -> Option<u32> {
-        (self.times_count[way] as usize >= TIMES_COUNT).then(|| median_ns(self.times[way]))
     }
 
     /// The held way is to take so long, the other one took `other_ns` (0: unknown). Slow is what takes half
@@ -230,33 +189,30 @@ impl Class {
         self.slow_ns = other_ns.clamp(held_ns.saturating_mul(3) / 2, held_ns.saturating_mul(2));
     }
 
-    /// The look is over.
+    /// The look is over, in which the other way took so long.
     fn compare(&mut self, other_ns: u32) {
-        let Some(held_ns) = self.median_ns(self.held) else { return self.end_look(PAUSE_FIRST) };
-        if is_quicker(other_ns, held_ns) {
-            self.held = 1 - self.held;
+        let Some(held_ns) = self.times.median_ns() else { return self.end_look(PAUSE_FIRST) };
+        let look = self.look.take();
+        let changes = is_quicker(other_ns, held_ns);
+        self.held.end_measured(changes, [held_ns, other_ns], PAUSE_SLOWER);
+        if changes {
+            self.times = look.map_or(Times::default(), |look| look.times);
             self.expect(other_ns, held_ns);
-            return self.end_look(PAUSE_SLOWER);
+        } else {
+            self.expect(held_ns, other_ns);
         }
-        self.expect(held_ns, other_ns);
-        self.looked = None;
-        self.schedule.end_unchanged([other_ns, held_ns]);
     }
 
     fn end_look(&mut self, pause: u32) {
-        self.looked = None;
-        self.schedule.end(pause);
+        self.look = None;
+        self.held.end(pause);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::{PAUSE_FAR_MAX, PAUSE_MAX};
     use super::*;
     use alloc::vec::Vec;
-
-    /// Messages of a look.
-    const LOOK_COUNT: u32 = LEFT_OUT_COUNT + TIMES_COUNT as u32;
 
     /// Runs messages of a length on a model of what each way takes, in ns; how many went by get.
     fn run(learner: &mut Learner, count: u32, bytes: u64, model: impl Fn(u32, Way) -> u64) -> u32 {
@@ -274,11 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn the_quicker_way_is_held_after_a_first_look() {
+    fn the_quicker_way_is_held_and_the_other_looked_at_soon() {
         let mut learner = Learner::default();
-        let got = run(&mut learner, 20, 1 << 20, |_, way| model_ns(way, 140_000, 80_000));
-        assert!(got >= 12, "{got} of 20");
-        let got = run(&mut learner, 1_000, 1 << 20, |_, way| model_ns(way, 140_000, 80_000));
+        assert_eq!(runs(&mut learner, 22, 140, 80), [4, 6, 6, 6], "at the next multiple of 16");
+        let got = run(&mut learner, 1_000, 1 << 20, |_, way| model_ns(way, 140, 80));
         assert!(got >= 960, "{got} of 1000");
     }
 
@@ -313,13 +268,23 @@ mod tests {
     }
 
     #[test]
-    fn a_look_ends_after_four_messages_though_none_tells_its_time() {
-        let mut class = Class::default();
-        let looks: Vec<bool> =
-            (0..30).map(|_| matches!(class.pick(LEFT_OUT_COUNT), Learnt::Looked(_))).collect();
-        let lengths: Vec<usize> =
-            looks.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
-        assert!(lengths.len() > 1 && lengths[0] == LOOK_COUNT as usize, "{looks:?}");
+    fn a_look_ends_though_its_times_come_late_or_never() {
+        for tells_held in [false, true] {
+            let mut learner = Learner::default();
+            let looks: Vec<bool> = (0..99)
+                .map(|_| match learner.pick(1 << 20) {
+                    Learnt::Held(way) if tells_held => {
+                        learner.note(1 << 20, way, Duration::from_ns(100));
+                        false
+                    }
+                    learnt => matches!(learnt, Learnt::Looked(_)),
+                })
+                .collect();
+            let lengths: Vec<usize> = looks.chunk_by(|a, b| a == b).map(<[bool]>::len).collect();
+            assert_eq!((lengths[0], &lengths[1..16], lengths[16]), (4, &[6; 15][..], 5), "{tells_held}");
+            (0..4).for_each(|_| learner.note(1 << 20, Way::Get, Duration::from_ns(1)));
+            assert_eq!(learner.pick(1 << 20), Learnt::Held(Way::Stream), "{tells_held}");
+        }
     }
 
     /// Lengths of the runs of messages by the held way and of looks, in turn, with times in ns.
@@ -379,7 +344,7 @@ mod tests {
                 let mut learner = Learner::default();
                 runs(&mut learner, 4 + 6, stream, get);
                 // A pause long enough for a look to be brought forward.
-                while learner.classes[class_of(1 << 20)].schedule.pause() < 128 {
+                while learner.classes[class(1 << 20)].held.pause() < 128 {
                     runs(&mut learner, 1, stream, get);
                 }
                 let now = |of| if of == held { slower } else { 1_000 };
@@ -389,63 +354,6 @@ mod tests {
                 assert!(!is_soon || first == at, "{first}");
             }
         }
-    }
-
-    #[test]
-    fn after_a_change_the_other_way_is_looked_at_soon() {
-        let mut learner = Learner::default();
-        assert_eq!(runs(&mut learner, 22, 140, 80), [4, 6, 6, 6], "at the next multiple of 16");
-    }
-
-    #[test]
-    fn times_that_come_after_their_look_are_ignored() {
-        let mut learner = Learner::default();
-        let mut looked_count = 0;
-        while looked_count < LOOK_COUNT {
-            let learnt = learner.pick(1 << 20);
-            looked_count += u32::from(matches!(learnt, Learnt::Looked(_)));
-            if let Learnt::Held(way) = learnt {
-                learner.note(1 << 20, way, Duration::from_ns(100));
-            }
-        }
-        assert!(matches!(learner.pick(1 << 20), Learnt::Held(Way::Stream)), "the look is over");
-        (0..4).for_each(|_| learner.note(1 << 20, Way::Get, Duration::from_ns(1)));
-        assert!(matches!(learner.pick(1 << 20), Learnt::Held(Way::Stream)));
-    }
-
-    #[test]
-    fn looks_become_six_messages_in_256() {
-        for (get, looked, of) in [(110, 6, 256), (250, 2, 512)] {
-            let mut learner = Learner::default();
-            run(&mut learner, 4 * PAUSE_FAR_MAX, 1 << 16, |_, way| model_ns(way, 100, get));
-            let got = run(&mut learner, 4 * PAUSE_FAR_MAX, 1 << 16, |_, way| model_ns(way, 100, get));
-            assert_eq!(got, 4 * PAUSE_FAR_MAX / of * looked, "by get at {get}");
-        }
-    }
-
-    #[test]
-    fn who_looks_seldom_does_so_with_who_looks_often() {
-        let mut each = [(); 2].map(|()| Learner::default());
-        let others = |learner: &mut Learner, get| {
-            (0..4 * PAUSE_MAX)
-                .filter(|_| {
-                    let learnt = learner.pick(1 << 20);
-                    let took = Duration::from_ns(model_ns(learnt.way(), 100, get));
-                    learner.note(1 << 20, learnt.way(), took);
-                    matches!(learnt, Learnt::Looked(_))
-                })
-                .collect::<Vec<u32>>()
-        };
-        others(&mut each[0], 110);
-        // Its ways have changed places until now.
-        for count in 0..4 * PAUSE_MAX {
-            run(&mut each[1], 1, 1 << 20, |_, way| {
-                model_ns(way, 100, if count % 64 < 32 { 50 } else { 200 })
-            });
-        }
-        let [seldom, often] = each.each_mut().map(|learner| others(learner, 110));
-        assert_eq!([seldom.len(), often.len()], [24, 30], "{seldom:?} {often:?}");
-        assert!(seldom.iter().all(|message| often.contains(message)), "{seldom:?} {often:?}");
     }
 
     #[test]
@@ -483,24 +391,5 @@ mod tests {
             model_ns(way, if n % 7 == 0 { 5_000 } else { 80 }, 140)
         });
         assert!(got <= 60, "{got} of 1000 by get");
-    }
-
-    #[test]
-    fn times_that_never_come_end_a_look() {
-        let mut learner = Learner::default();
-        let mut got_count = 0;
-        for _ in 0..100 {
-            match learner.pick(1 << 20).way() {
-                Way::Get => got_count += 1,
-                way => learner.note(1 << 20, way, Duration::from_us(9)),
-            }
-        }
-        assert!((LOOK_COUNT..=55).contains(&got_count), "{got_count}");
-    }
-
-    #[test]
-    fn lengths_of_one_power_of_two_are_a_class() {
-        assert_eq!([0, 1, 8192, 8193, 16384, 16385].map(class_of), [0, 0, 0, 1, 1, 2]);
-        assert_eq!([1 << 20, (1 << 20) + 1, u64::MAX].map(class_of), [7, 8, 13]);
     }
 }

@@ -14,8 +14,8 @@
 //! | `choose` | the way of a message, and why |
 //! | `at_once` | whether an eager message is quicker announced, by measurement |
 //! | `learn` | which of two ways is quicker, by measurement |
-//! | `schedule` | when two ways are compared |
 //! | `bursts` | the same for messages that come several at a time |
+//! | `compare` | what the three have in common: the way held, when it is compared, times |
 //! | `state` | states and transitions |
 //! | `send` | the sender: announce, give units to rails, put |
 //! | `receive` | the receiver: get, ask, take units |
@@ -28,10 +28,10 @@
 mod at_once;
 mod bursts;
 pub mod choose;
+mod compare;
 mod learn;
 mod receive;
 mod registrations;
-mod schedule;
 mod send;
 mod spread;
 mod state;
