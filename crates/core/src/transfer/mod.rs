@@ -120,18 +120,19 @@ impl Transfer {
         self.state = state;
         true
     }
-
-    fn shape(&self) -> Shape {
-        shape_of(&self.data)
-    }
 }
 
-fn of_link<T: Default>(all: &mut Vec<Option<Box<T>>>, link: LinkIndex) -> &mut T {
-    let at = link as usize;
-    if all.len() <= at {
-        all.resize_with(at + 1, || None);
+/// What is learnt of each peer, by link.
+struct Peers<T>(Vec<Option<Box<T>>>);
+
+impl<T: Default> Peers<T> {
+    fn of(&mut self, link: LinkIndex) -> &mut T {
+        let at = link as usize;
+        if self.0.len() <= at {
+            self.0.resize_with(at + 1, || None);
+        }
+        self.0[at].get_or_insert_default()
     }
-    all[at].get_or_insert_default()
 }
 
 fn shape_of(data: &Data) -> Shape {
@@ -165,8 +166,18 @@ enum What {
 enum Left {
     /// Its registration ends.
     Registration(Rail, RemoteKey),
-    /// It was measured.
-    Measured { link: LinkIndex, bytes: u64, of: Measured },
+    /// It was measured: of a burst, or alone.
+    Burst {
+        link: LinkIndex,
+        bytes: u64,
+        id: BurstId,
+    },
+    Alone {
+        link: LinkIndex,
+        bytes: u64,
+        way: Way,
+        since: Instant,
+    },
 }
 
 /// All transfers of a process.
@@ -180,12 +191,9 @@ pub(crate) struct Transfers {
     registrations: Registrations,
     /// Remaining work of transfers that have ended.
     left: Vec<Left>,
-    /// Measurements, by link.
-    learners: Vec<Option<Box<Learner>>>,
-    /// The same of messages that come several at a time.
-    bursts: Vec<Option<Box<Bursts>>>,
-    /// What is learnt of eager messages, by link.
-    at_once: Vec<Option<Box<AtOnce>>>,
+    learners: Peers<Learner>,
+    bursts: Peers<Bursts>,
+    at_once: Peers<AtOnce>,
     /// How many transfers are of messages sent.
     sends_count: usize,
     /// Requests whose transfers have ended.
@@ -204,9 +212,9 @@ impl Transfers {
             pieces_left: 0,
             registrations: Registrations::new(registrations_count_max),
             left: Vec::new(),
-            learners: Vec::new(),
-            bursts: Vec::new(),
-            at_once: Vec::new(),
+            learners: Peers(Vec::new()),
+            bursts: Peers(Vec::new()),
+            at_once: Peers(Vec::new()),
             sends_count: 0,
             ended: VecDeque::new(),
             packed: Vec::new(),
@@ -292,39 +300,26 @@ impl Transfers {
                         device.deregister(rail, key);
                     }
                 }
-                Left::Measured { link, bytes, of } => self.note_end(device, link, bytes, of),
+                Left::Burst { link, bytes, id } => {
+                    self.bursts.of(link).end_one(id, bytes, || device.time());
+                }
+                Left::Alone { link, bytes, way, since } => {
+                    if let Some(now) = device.time() {
+                        self.learners.of(link).note(bytes, way, now.since(since));
+                    }
+                }
             }
         }
     }
 
-    /// Reports the end of a message.
-    fn note_end<D: Device>(&mut self, device: &D, link: LinkIndex, bytes: u64, of: Measured) {
-        if let Measured::Burst(id) = of {
-            return self.bursts(link).end_one(id, bytes, || device.time());
-        }
-        if let (Measured::Alone(way, since), Some(now)) = (of, device.time()) {
-            self.learner(link).note(bytes, way, now.since(since));
-        }
-    }
-
-    /// Measurements of a link.
-    fn learner(&mut self, link: LinkIndex) -> &mut Learner {
-        of_link(&mut self.learners, link)
-    }
-
-    /// Messages of a peer that come several at a time.
-    fn bursts(&mut self, link: LinkIndex) -> &mut Bursts {
-        of_link(&mut self.bursts, link)
-    }
-
     /// How many bursts of several messages were measured that went a way.
     pub(crate) fn bursts_count(&self, way: Way) -> u64 {
-        self.bursts.iter().flatten().map(|bursts| bursts.measured_count(way)).sum()
+        self.bursts.0.iter().flatten().map(|bursts| bursts.measured_count(way)).sum()
     }
 
     /// What is learnt of eager messages to a peer.
     pub(crate) fn at_once(&mut self, link: LinkIndex) -> &mut AtOnce {
-        of_link(&mut self.at_once, link)
+        self.at_once.of(link)
     }
 
     /// How many announced messages have not arrived.
@@ -345,24 +340,18 @@ impl Transfers {
         let mut keys = Keys::default();
         let Some(buffer) = buffer.filter(|buffer| !buffer.is_empty()) else { return keys };
         for rail in rails.iter().take(KEYS_MAX) {
-            let mut key = self.registrations.find(rail, &buffer);
-            if key.is_none() {
-                key = device.register(rail, buffer);
-                let too_many = key.and_then(|key| self.registrations.made(rail, &buffer, key));
-                if let Some((rail, key)) = too_many {
+            let key = self.registrations.find(rail, &buffer).or_else(|| {
+                let key = device.register(rail, buffer)?;
+                if let Some((rail, key)) = self.registrations.made(rail, &buffer, key) {
                     device.deregister(rail, key);
                 }
-            }
+                Some(key)
+            });
             if let Some(key) = key {
                 keys.push(rail, key);
             }
         }
         keys
-    }
-
-    /// A transfer has something to issue.
-    fn activate(&mut self, id: TransferId) {
-        self.active.push_back(id);
     }
 
     /// A transfer is over, and its request with it.
@@ -374,7 +363,8 @@ impl Transfers {
         match of {
             Measured::Not => {}
             Measured::Trial(name) => self.at_once(link).end(name),
-            Measured::Alone(..) | Measured::Burst(_) => self.left.push(Left::Measured { link, bytes, of }),
+            Measured::Burst(id) => self.left.push(Left::Burst { link, bytes, id }),
+            Measured::Alone(way, since) => self.left.push(Left::Alone { link, bytes, way, since }),
         }
     }
 
@@ -451,7 +441,7 @@ impl Transfers {
     }
 
     /// Has the device put or get bytes of a transfer. Bytes to put that lie in several pieces are packed
-    /// before. `count` notes what has begun, before it ends. `false`: the device refuses.
+    /// before. `false`: the device refuses.
     fn submit<D: Device>(
         &mut self,
         device: &mut D,
@@ -459,7 +449,6 @@ impl Transfers {
         id: TransferId,
         (rail, remote, length): (Rail, RemoteRegion, u64),
         what: What,
-        count: impl FnOnce(&mut Self, &mut Links),
     ) -> Result<bool, Full> {
         let Some(transfer) = self.transfers.get(id) else { return Ok(false) };
         let (link, at, offset) = (transfer.link, links.now(), remote.offset as usize);
@@ -478,18 +467,27 @@ impl Transfers {
         // What is got is not under way by our side of the rail.
         let bytes = if is_put { length } else { 0 };
         let operation = Operation { transfer: id, link, rail, bytes, at, what, stage };
-        let id = self.operations.insert(operation);
-        let (peer, token) = (links.get(link).peer(), Token(id.to_bits()));
+        let operation = self.operations.insert(operation);
+        let (peer, token) = (links.get(link).peer(), Token(operation.to_bits()));
         let submitted = match is_put {
             true => device.put(rail, peer, local, remote, token),
             false => device.get(rail, peer, local, remote, token),
         };
         if matches!(submitted, Err(Full) | Ok(Submitted::Refused)) {
-            self.operations.discard(id);
+            self.operations.discard(operation);
             return submitted.map(|_| false);
         }
         links.get_mut(link).begin_operation(rail, bytes, at);
-        count(self, links);
+        match what {
+            What::Put(units) => {
+                self.change_unsent(links, id, |spread| spread.sent(units.run));
+            }
+            What::Get(offset) => {
+                if let Some(Transfer { work: Work::Get(fetch), .. }) = self.transfers.get_mut(id) {
+                    fetch.began(offset, length);
+                }
+            }
+        }
         if submitted == Ok(Submitted::Done) {
             self.on_operation_end(device, links, token, true);
         }

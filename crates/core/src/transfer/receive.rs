@@ -3,10 +3,10 @@
 use super::choose::{self, Announced, Failure, Rails, Shape, Way};
 use super::spread::Gather;
 use super::state::{Event, State};
-use super::{Measured, Operation, Transfer, Transfers, What, Work};
+use super::{Measured, Operation, Transfer, Transfers, What, Work, shape_of};
 use crate::buffer::{Buffer, Payload, payload_len};
 use crate::data::Data;
-use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion};
+use crate::device::{Device, Full, Gap, RemoteRegion};
 use crate::error::Blame;
 use crate::ids::{Rail, RailSet, RequestId, TransferId};
 use crate::link::{LinkIndex, Links, UnitsReceived};
@@ -47,16 +47,6 @@ struct GetPart {
     end: u64,
 }
 
-/// A get to be issued.
-struct NextGet {
-    /// Of which part, where there are parts.
-    part: Option<usize>,
-    rail: Rail,
-    key: RemoteKey,
-    offset: u64,
-    length: u64,
-}
-
 /// Bytes being got.
 #[derive(Default)]
 pub(super) struct Fetch {
@@ -93,7 +83,7 @@ impl Transfers {
             measured: Measured::Not,
             work: Work::Get(Fetch { remote: keys, offers_packets, ..Fetch::default() }),
         });
-        self.activate(id);
+        self.active.push_back(id);
         id
     }
 
@@ -103,14 +93,17 @@ impl Transfers {
         let Work::Get(fetch) = &transfer.work else { return };
         let (index, total, sender, receiver) =
             (transfer.link, transfer.total, transfer.other, transfer.request);
-        let (sink, offered, got) = (transfer.shape(), fetch.remote.rails(), fetch.failure);
+        let (sink, offered, got) = (shape_of(&transfer.data), fetch.remote.rails(), fetch.failure);
         let link = links.get(index);
         let rails = Rails { all: device.rails(), reach: link.rails() };
         let is_offered = fetch.offers_packets;
         // Pieces cost their packing on either way: what is measured would say little of other messages.
         let is_measured = got.is_none() && !offered.is_empty() && sink == Shape::Contiguous;
         let may_ask = is_measured && !is_offered && choose::streams_awaited(rails);
-        let is_of_burst = may_ask && self.are_several(index) && device.is_waiting(link.peer());
+        // Presumably one of several that its sender waits for.
+        let is_of_burst = may_ask
+            && (!self.active.is_empty() || self.bursts.of(index).are_several())
+            && device.is_waiting(link.peer());
         let is_both_ways = self.sends_count > 0 && (is_measured && is_offered || is_of_burst);
         let near = if is_both_ways { device.is_near(link.peer()) } else { None };
         // Of both ways, what is not learnt.
@@ -124,10 +117,10 @@ impl Transfers {
         let now = if is_timed { device.time() } else { None };
         let (learnt, burst) = match now {
             Some(now) if is_of_burst => {
-                let (learnt, burst) = self.bursts(index).join(total, fixed, now);
+                let (learnt, burst) = self.bursts.of(index).join(total, fixed, now);
                 (Some(learnt), burst)
             }
-            Some(_) => (Some(self.learner(index).pick(total)), None),
+            Some(_) => (Some(self.learners.of(index).pick(total)), None),
             None => (None, None),
         };
         let offers_packets = is_offered || is_of_burst;
@@ -164,11 +157,6 @@ impl Transfers {
         links.offer_or_queue(device, index, header, Data::EMPTY);
     }
 
-    /// Whether a message is presumably one of several that its sender waits for.
-    fn are_several(&mut self, link: LinkIndex) -> bool {
-        !self.active.is_empty() || self.bursts(link).are_several()
-    }
-
     /// Issues gets. `false`: the device is full.
     pub(super) fn get<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) -> bool {
         let mut full = RailSet::default();
@@ -177,7 +165,7 @@ impl Transfers {
             let Work::Get(fetch) = &mut transfer.work else { return true };
             if fetch.failure.is_none() && fetch.issued == transfer.total {
                 transfer.go(Event::AllGiven);
-                self.finish_get(device, links, id);
+                self.finish_gets(device, links, id);
                 return true;
             }
             let link = links.get(transfer.link);
@@ -185,44 +173,23 @@ impl Transfers {
             if !fetch.remote.iter().any(|(rail, _)| works(rail)) {
                 fetch.failure.get_or_insert(Failure::Refused);
                 transfer.go(Event::Broken);
-                self.drain(id);
+                self.finish_gets(device, links, id);
                 return true;
             }
             let Some(next) = fetch.next(transfer.total, works, full) else { return false };
-            if self.get_piece(device, links, id, &next) == Err(Full) {
-                full.0 |= RailSet::one(next.rail).0;
-            }
-        }
-    }
-
-    /// Issues one get.
-    fn get_piece<D: Device>(
-        &mut self,
-        device: &mut D,
-        links: &mut Links,
-        id: TransferId,
-        next: &NextGet,
-    ) -> Result<(), Full> {
-        let Some(Transfer { work: Work::Get(_), .. }) = self.transfers.get(id) else { return Ok(()) };
-        let NextGet { part, rail, key, offset, length } = *next;
-        let most = device.rails()[usize::from(rail.0)].transfer_bytes_max.max(1);
-        let length = length.min(most as u64);
-        let on = (rail, RemoteRegion { key, offset }, length);
-        let count = |all: &mut Self, _: &mut Links| {
-            if let Some(Transfer { work: Work::Get(fetch), .. }) = all.transfers.get_mut(id) {
-                fetch.issued += length;
-                if let Some(part) = part.and_then(|part| fetch.parts.get_mut(part)) {
-                    part.next += length;
+            let (rail, remote, length) = next;
+            let most = device.rails()[usize::from(rail.0)].transfer_bytes_max.max(1);
+            let on = (rail, remote, length.min(most as u64));
+            match self.submit(device, links, id, on, What::Get(remote.offset)) {
+                Err(Full) => full.0 |= RailSet::one(rail).0,
+                Ok(true) => {}
+                Ok(false) => {
+                    if let Some(Transfer { work: Work::Get(fetch), .. }) = self.transfers.get_mut(id) {
+                        fetch.failure = Some(Failure::Refused);
+                    }
                 }
-                fetch.in_flight += 1;
             }
-        };
-        if !self.submit(device, links, id, on, What::Get(offset), count)?
-            && let Some(Transfer { work: Work::Get(fetch), .. }) = self.transfers.get_mut(id)
-        {
-            fetch.failure = Some(Failure::Refused);
         }
-        Ok(())
     }
 
     /// A get has ended.
@@ -245,28 +212,21 @@ impl Transfers {
             fetch.failure = Some(Failure::Broken);
             transfer.go(Event::Broken);
         }
-        if transfer.state == State::Draining {
-            self.drain(id);
-        } else {
-            self.finish_get(device, links, id);
-        }
+        self.finish_gets(device, links, id);
     }
 
-    /// Gets do not work: the data goes another way, once nothing of the old way is in flight.
-    fn drain(&mut self, id: TransferId) {
+    /// Once no get is under way: tells the sender, if all data has been got; if gets do not work, the data
+    /// goes another way.
+    fn finish_gets<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) {
         let Some(transfer) = self.transfers.get_mut(id) else { return };
-        if matches!(&transfer.work, Work::Get(fetch) if fetch.in_flight == 0) && transfer.go(Event::Drained) {
-            self.activate(id);
+        if !matches!(&transfer.work, Work::Get(fetch) if fetch.in_flight == 0) {
+            return;
         }
-    }
-
-    /// Tells the sender, if all data has been got.
-    fn finish_get<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) {
-        let Some(transfer) = self.transfers.get_mut(id) else { return };
-        let (index, sender) = (transfer.link, transfer.other);
-        let is_all = matches!(&transfer.work, Work::Get(fetch) if fetch.in_flight == 0);
-        if is_all && transfer.go(Event::Finished) {
-            links.offer_or_queue(device, index, Header::Fin(sender), Data::EMPTY);
+        let state = transfer.state;
+        if state == State::Draining && transfer.go(Event::Drained) {
+            self.active.push_back(id);
+        } else if state == State::Fetching && transfer.go(Event::Finished) {
+            links.offer_or_queue(device, transfer.link, Header::Fin(transfer.other), Data::EMPTY);
             self.end(id);
         }
     }
@@ -307,10 +267,10 @@ impl Transfers {
         let Work::Receive(gather) = &mut transfer.work else { return Ok(()) };
         let (run, offset) = gather.locate(units).map_err(Blame)?;
         // Some units of a run may have arrived before: writing them again changes nothing.
-        if gather.known_count(run) < run.count {
+        if gather.come.count_in(run) < run.count {
             transfer.data.write_payload(offset as usize, payload);
         }
-        if gather.on_come(run) && transfer.go(Event::Finished) {
+        if gather.come.add(run) && transfer.go(Event::Finished) {
             links.has_all(transfer.link);
             self.end(id);
         }
@@ -329,7 +289,7 @@ impl Transfers {
         let transfer = self.transfers.get_mut(id)?;
         let Work::Receive(gather) = &mut transfer.work else { return None };
         let (run, offset) = gather.locate(units).ok()?;
-        let is_alone = gather.known_count(run) == 0 && transfer.registered.is_empty();
+        let is_alone = gather.come.count_in(run) == 0 && transfer.registered.is_empty();
         let memory = transfer.data.as_memory().filter(|_| is_alone)?;
         Some(memory.part(offset as usize, length))
     }
@@ -338,18 +298,33 @@ impl Transfers {
 impl Fetch {
     /// The next get of a message of `total` bytes, as long as the device allows: of the part with most left,
     /// among those whose rails are not `full`.
-    fn next(&self, total: u64, works: impl Fn(Rail) -> bool, full: RailSet) -> Option<NextGet> {
+    fn next(
+        &self,
+        total: u64,
+        works: impl Fn(Rail) -> bool,
+        full: RailSet,
+    ) -> Option<(Rail, RemoteRegion, u64)> {
         let working = || self.remote.iter().filter(|(rail, _)| works(*rail));
         let first = working().next()?;
-        let of = |(part, own, offset, end): (Option<usize>, Rail, u64, u64)| {
+        let of = |own, offset, end| {
             let (rail, key) = working().find(|(rail, _)| *rail == own).unwrap_or(first);
-            NextGet { part, rail, key, offset, length: end - offset }
+            (rail, RemoteRegion { key, offset }, end - offset)
         };
         if self.parts.is_empty() {
-            return Some(of((None, first.0, self.issued, total))).filter(|next| !full.contains(next.rail));
+            return Some(of(first.0, self.issued, total)).filter(|(rail, ..)| !full.contains(*rail));
         }
-        let left = self.parts.iter().enumerate().filter(|(_, part)| part.next < part.end);
-        let gets = left.map(|(index, part)| of((Some(index), part.rail, part.next, part.end)));
-        gets.filter(|next| !full.contains(next.rail)).max_by_key(|next| next.length)
+        let left = self.parts.iter().filter(|part| part.next < part.end);
+        let gets = left.map(|part| of(part.rail, part.next, part.end));
+        gets.filter(|(rail, ..)| !full.contains(*rail)).max_by_key(|(.., length)| *length)
+    }
+
+    /// A get has begun.
+    pub(super) fn began(&mut self, offset: u64, length: u64) {
+        self.issued += length;
+        self.in_flight += 1;
+        let is_its = |part: &&mut GetPart| part.next == offset && part.next < part.end;
+        if let Some(part) = self.parts.iter_mut().find(is_its) {
+            part.next += length;
+        }
     }
 }

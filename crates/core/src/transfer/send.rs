@@ -5,7 +5,7 @@ use super::spread::Spread;
 use super::state::{Event, State};
 use super::{Measured, Operation, Transfer, Transfers, What, Work, shape_of};
 use crate::data::Data;
-use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion};
+use crate::device::{Device, Full, Gap, RemoteRegion};
 use crate::error::Blame;
 use crate::ids::{Rail, RequestId, TransferId};
 use crate::link::{LinkIndex, Links, Pick, Rest, Run, Units};
@@ -119,7 +119,7 @@ impl Transfers {
         let spread = spread.ok_or(Blame("CTS for more units than can be counted"))?;
         link.unsent_changed(0, spread.unsent_bytes());
         transfer.work = Work::Send(spread);
-        self.activate(id);
+        self.active.push_back(id);
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Transfers {
 
     /// Changes which units are still to be sent, and tells the link how much that is. `None`: the transfer
     /// sends nothing.
-    fn change_unsent<R>(
+    pub(super) fn change_unsent<R>(
         &mut self,
         links: &mut Links,
         id: TransferId,
@@ -201,10 +201,10 @@ impl Transfers {
             let most = u32::try_from(most).unwrap_or(u32::MAX);
             let Some(run) = spread.next(rail, most) else { return Given::All };
             let units = Units { transfer: id, receiver: transfer.other, unit_bytes: spread.unit_bytes, run };
-            if let Some(key) = key {
-                return self.put(device, links, (rail, key), units);
-            }
             let (offset, length) = run.range(spread.unit_bytes, spread.total);
+            if let Some(key) = key {
+                return self.put(device, links, (rail, RemoteRegion { key, offset }, length), units);
+            }
             let is_end = spread.unsent_bytes() <= u64::from(run.count) * u64::from(spread.unit_bytes);
             let sent =
                 transfer.data.with_payload(offset as usize, length as usize, &mut self.packed, |payload| {
@@ -230,23 +230,17 @@ impl Transfers {
         &mut self,
         device: &mut D,
         links: &mut Links,
-        (rail, key): (Rail, RemoteKey),
+        on: (Rail, RemoteRegion, u64),
         units: Units,
     ) -> Given {
         let id = units.transfer;
-        let Some(Transfer { total, .. }) = self.transfers.get(id) else { return Given::All };
-        let (offset, length) = units.run.range(units.unit_bytes, *total);
-        let on = (rail, RemoteRegion { key, offset }, length);
-        let count = |all: &mut Self, links: &mut Links| {
-            all.change_unsent(links, id, |spread| spread.sent(units.run));
-        };
-        match self.submit(device, links, id, on, What::Put(units), count) {
+        match self.submit(device, links, id, on, What::Put(units)) {
             Err(Full) => return Given::Full,
             Ok(true) => {}
             Ok(false) => {
                 // The rail takes packets instead.
                 if let Some(Transfer { work: Work::Send(spread), .. }) = self.transfers.get_mut(id) {
-                    spread.keys.remove(rail);
+                    spread.keys.remove(on.0);
                 }
             }
         }
@@ -287,7 +281,7 @@ impl Transfers {
         let Some(transfer) = self.transfers.get_mut(id) else { return };
         let (index, other) = (transfer.link, transfer.other);
         let Work::Send(spread) = &mut transfer.work else { return };
-        if !spread.on_come(run) {
+        if !spread.come.add(run) {
             return;
         }
         let link = links.get_mut(index);
@@ -307,14 +301,14 @@ impl Transfers {
         let Some(transfer) = self.transfers.get_mut(id).filter(|_| again == Some(true)) else { return };
         let was_active = transfer.state.is_active();
         if transfer.go(Event::Lost) && transfer.state.is_active() && !was_active {
-            self.activate(id);
+            self.active.push_back(id);
         }
     }
 
     /// A rail of a link may have room for a transfer that waits.
     pub(crate) fn on_room(&mut self, links: &mut Links, index: LinkIndex, id: TransferId) {
         if self.transfers.get_mut(id).is_some_and(|transfer| transfer.go(Event::Room)) {
-            self.activate(id);
+            self.active.push_back(id);
         } else {
             // It has ended meanwhile, its units having arrived after all: those behind it are not to wait for
             // it.

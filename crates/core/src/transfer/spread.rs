@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 /// The units of a message that have come.
 #[derive(Default)]
-struct Come {
+pub(super) struct Come {
     /// A bit for each.
     words: Vec<u64>,
     /// How many have not.
@@ -28,12 +28,12 @@ impl Come {
     }
 
     /// How many of these units have come.
-    fn count_in(&self, run: Run) -> u32 {
+    pub(super) fn count_in(&self, run: Run) -> u32 {
         run.units().map(|unit| u32::from(self.contains(unit))).sum()
     }
 
     /// Units have come. Whether all have.
-    fn add(&mut self, run: Run) -> bool {
+    pub(super) fn add(&mut self, run: Run) -> bool {
         for unit in run.units() {
             let (word, bit) = (&mut self.words[unit as usize / 64], 1 << (unit % 64));
             self.left -= u32::from(*word & bit == 0);
@@ -68,7 +68,7 @@ pub(crate) struct Spread {
     /// Lost.
     again: VecDeque<Run>,
     /// Known to have come.
-    come: Come,
+    pub(super) come: Come,
     unsent: u32,
 }
 
@@ -172,11 +172,6 @@ impl Spread {
         part.rest.count -= run.count;
     }
 
-    /// The receiver has them. Whether it has all now.
-    pub(crate) fn on_come(&mut self, run: Run) -> bool {
-        self.come.add(run)
-    }
-
     /// They are lost. Whether there is anything to send again.
     pub(crate) fn on_lost(&mut self, run: Run) -> bool {
         let lost = self.come.count_in(run) < run.count;
@@ -193,7 +188,7 @@ pub(crate) struct Gather {
     total: u64,
     /// 0: not known yet.
     unit_bytes: u32,
-    come: Come,
+    pub(super) come: Come,
     /// Bytes that came in order, without units.
     received: u64,
 }
@@ -252,16 +247,6 @@ impl Gather {
             _ => Ok((run, offset)),
         }
     }
-
-    /// How many of these units have come.
-    pub(crate) fn known_count(&self, run: Run) -> u32 {
-        self.come.count_in(run)
-    }
-
-    /// Units have come. Whether all have.
-    pub(crate) fn on_come(&mut self, run: Run) -> bool {
-        self.come.add(run)
-    }
 }
 
 #[cfg(test)]
@@ -305,7 +290,7 @@ mod tests {
         assert!(spread.has_next());
         spread.sent(all);
         assert!(spread.on_lost(all));
-        assert!(!spread.on_come(Run { first: 0, count: 2 }));
+        assert!(!spread.come.add(Run { first: 0, count: 2 }));
         assert!(spread.has_next());
         let again = spread.next(Rail(0), 9).unwrap();
         assert_eq!((again.first, again.count, spread.unsent_bytes()), (2, 2, 2));
@@ -354,14 +339,14 @@ mod tests {
                 let packet = UnitsReceived { unit_bytes_min: 1, ..units(run.first, unit, Carrying::Bytes(length)) };
                 let located = gather.locate(&packet);
                 prop_assert_eq!(located, Ok((run, offset)));
-                gather.on_come(run);
+                gather.come.add(run);
                 received[offset as usize..(offset + length) as usize].iter_mut().for_each(|count| *count += 1);
                 match what {
                     // The acknowledgement is lost: it counts as lost although it has come.
                     1 => { spread.on_lost(run); }
                     // Lost, said the sender; then the acknowledgement comes after all.
-                    2 => { spread.on_lost(run); done = spread.on_come(run); }
-                    _ => done = spread.on_come(run),
+                    2 => { spread.on_lost(run); done = spread.come.add(run); }
+                    _ => done = spread.come.add(run),
                 }
             }
             prop_assert!(received.iter().all(|count| *count > 0));
