@@ -8,9 +8,9 @@ pub use super::learn::Learnt;
 use crate::device::RailCapabilities;
 use crate::ids::{Rail, RailSet};
 use crate::link::{self, Policy};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 /// How a message travels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,7 +177,8 @@ pub fn choose(question: &Question<'_>) -> Choice {
     let limit = link::eager_bytes_max(rails.capabilities(), question.eager_bytes_max);
     let learnt = question.learnt.map(Learnt::way);
     if question.has_credit && learnt != Some(Way::Get) && (length_bytes <= limit || question.is_learnt()) {
-        return Choice::packets(Way::Eager, question.learnt.map_or(Reason::Short, Learnt::reason));
+        let reason = question.learnt.map_or(Reason::Short, Learnt::reason);
+        return Choice::new(Way::Eager, RailSet::default(), reason);
     }
     let spreads = rails.need_acknowledgements();
     // A sender with nothing else under way has time to copy while the receiver does: a long message only if
@@ -193,15 +194,14 @@ pub fn choose(question: &Question<'_>) -> Choice {
         // Announced instead of eager, to be read and not to be sent in packets.
         let offers_packets = !spreads && learnt.is_none() && rails.capabilities().any(may_copy);
         let reason = question.learnt.map_or(Reason::Reads, Learnt::reason);
-        return Choice { way: Way::Get, rails: by_get, offers_packets, reason };
+        return Choice { offers_packets, ..Choice::new(Way::Get, by_get, reason) };
     }
-    let by_put = puts(rails);
+    let (by_put, reads) = (puts(rails), rails.capabilities().any(|rail| rail.get));
     if !by_put.is_empty() {
-        let reads = rails.capabilities().any(|rail| rail.get);
-        return Choice::put(by_put, if reads { Reason::Spreads } else { Reason::Writes });
+        return Choice::new(Way::Put, by_put, if reads { Reason::Spreads } else { Reason::Writes });
     }
-    let reads = rails.capabilities().any(|rail| rail.get);
-    Choice::packets(Way::Stream, if reads { Reason::Pieces } else { Reason::OnlyPackets })
+    let reason = if reads { Reason::Pieces } else { Reason::OnlyPackets };
+    Choice::new(Way::Stream, RailSet::default(), reason)
 }
 
 /// The rails by which a receiver lets its memory be written. One that could have read and was not let will
@@ -219,9 +219,8 @@ pub(super) fn streams_awaited(rails: Rails<'_>) -> bool {
 /// The receiver's decision.
 pub fn answer(announced: &Announced<'_>) -> Choice {
     let Announced { length_bytes, rails, offered, got, sink, offers_packets, learnt } = *announced;
-    let get = |rails, reason| Choice { way: Way::Get, rails, offers_packets: false, reason };
     if length_bytes == 0 {
-        return get(RailSet::default(), Reason::Empty);
+        return Choice::new(Way::Get, RailSet::default(), Reason::Empty);
     }
     if !offered.is_empty() && got.is_none() {
         let (way, reason) = match learnt {
@@ -229,31 +228,27 @@ pub fn answer(announced: &Announced<'_>) -> Choice {
             None => (Way::Stream, Reason::BothCopy),
             Some(learnt) => (learnt.way(), learnt.reason()),
         };
-        return if way == Way::Stream { Choice::packets(way, reason) } else { get(offered, reason) };
+        return Choice::new(way, if way == Way::Stream { RailSet::default() } else { offered }, reason);
     }
     let by_put = puts(rails);
     let reason = match got {
         Some(Failure::Broken) => Reason::GetFailed,
         _ if by_put.is_empty() => Reason::OnlyPackets,
         _ if sink != Shape::Contiguous => Reason::Pieces,
-        _ => return Choice::put(by_put, Reason::Writes),
+        _ => return Choice::new(Way::Put, by_put, Reason::Writes),
     };
-    Choice::packets(Way::Stream, reason)
+    Choice::new(Way::Stream, RailSet::default(), reason)
 }
 
 impl Choice {
-    fn packets(way: Way, reason: Reason) -> Self {
-        Self { way, rails: RailSet::default(), offers_packets: false, reason }
-    }
-
-    fn put(rails: RailSet, reason: Reason) -> Self {
-        Self { way: Way::Put, rails, offers_packets: false, reason }
+    fn new(way: Way, rails: RailSet, reason: Reason) -> Self {
+        Self { way, rails, offers_packets: false, reason }
     }
 
     /// The choice in words, with the figures it rests on, and how the data is spread if there are several
     /// rails.
     pub fn explain(&self, question: &Question<'_>, policy: Policy) -> String {
-        let mut text = alloc::format!("{}", Explanation { choice: self, question });
+        let mut text = self.explain_way(question);
         if self.way != Way::Eager && question.rails.need_acknowledgements() {
             let rails: Vec<RailCapabilities> = question.rails.capabilities().copied().collect();
             text += "\n  data: ";
@@ -264,115 +259,81 @@ impl Choice {
         }
         text
     }
-}
 
-struct Explanation<'a> {
-    choice: &'a Choice,
-    question: &'a Question<'a>,
-}
-
-impl fmt::Display for Explanation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Question { length_bytes, rails, eager_bytes_max, .. } = *self.question;
+    fn explain_way(&self, question: &Question<'_>) -> String {
+        let Question { length_bytes, rails, eager_bytes_max, .. } = *question;
         let limit = link::eager_bytes_max(rails.capabilities(), eager_bytes_max);
         let whose = if eager_bytes_max.is_some() { "set by the user" } else { "the rail's" };
         // That of the lowest latency is the one that short messages take.
         let Some(rail) = rails.capabilities().min_by_key(|rail| rail.latency_ps) else {
-            return write!(f, "no rail reaches the receiver");
+            return "no rail reaches the receiver".into();
         };
-        let name = rail.name;
-        let above = format_args!("{length_bytes} B is above the eager limit of {limit} B ({whose})");
-        match self.choice.way {
-            Way::Eager => self.fmt_eager(f, name, (limit, whose)),
-            Way::Get => {
-                write!(
-                    f,
-                    "rendezvous by get over {name}: {above} and {name} reads a peer's memory; RTS, the receiver reads \
-                     pieces of at most {} B, FIN; one copy in all.",
-                    rail.transfer_bytes_max
-                )?;
-                if self.choice.offers_packets {
-                    let packet_bytes_max = rail.packet_bytes_max;
-                    write!(
-                        f,
-                        " Or by packets of at most {packet_bytes_max} B, copied by both sides at once, as the sender has \
-                         nothing else under way: the receiver measures both ways for each peer and power of two of \
-                         lengths, takes the quicker one, begins with that of shorter ones, or packets, and \
-                         looks at the other way again, with at most six messages in 256."
-                    )?;
-                } else if rail.streams_awaited {
-                    write!(
-                        f,
-                        " A sender that waits for its end and has nothing else under way offers packets, too, which both \
-                         sides copy at once, and one that waits with more under way is asked for them: the receiver takes \
-                         the way that was quicker by measurement."
-                    )?;
-                }
-                Ok(())
+        let RailCapabilities { name, packet_bytes_max, long_packet_bytes_max, transfer_bytes_max, .. } = *rail;
+        let above = format!("{length_bytes} B is above the eager limit of {limit} B ({whose})");
+        match self.way {
+            Way::Eager => {
+                let passes = match length_bytes <= limit {
+                    true => "at most",
+                    false => "above, as a sender with nothing else under way may go,",
+                };
+                let learnt = if question.is_learnt() { EAGER_IS_LEARNT } else { "" };
+                format!(
+                    "eager over {name}: {length_bytes} B is {passes} the eager limit of {limit} B \
+                     ({whose}); one packet, one copy at the receiver.{learnt}"
+                )
             }
-            Way::Put => write!(
-                f,
-                "rendezvous by put over {name}: {above} and {name} writes a peer's memory; RTS, CTS with the keys, pieces \
-                 of at most {} B, FIN.",
-                rail.transfer_bytes_max
+            Way::Get => {
+                let or_packets = match self.offers_packets {
+                    true => format!(" Or by packets of at most {packet_bytes_max} B, {PACKETS_ARE_LEARNT}"),
+                    false if rail.streams_awaited => PACKETS_ARE_AWAITED.into(),
+                    false => String::new(),
+                };
+                format!(
+                    "rendezvous by get over {name}: {above} and {name} reads a peer's memory; RTS, the \
+                     receiver reads pieces of at most {transfer_bytes_max} B, FIN; one copy in \
+                     all.{or_packets}"
+                )
+            }
+            Way::Put => format!(
+                "rendezvous by put over {name}: {above} and {name} writes a peer's memory; RTS, CTS with the \
+                 keys, pieces of at most {transfer_bytes_max} B, FIN."
             ),
             Way::Stream => {
-                write!(f, "rendezvous by packets over {name}: {above} and ")?;
-                self.choice.reason.fmt_with(f, rail)?;
-                write!(f, "; RTS, CTS, packets of at most {} B", rail.packet_bytes_max)?;
-                if rail.long_packet_bytes_max > rail.packet_bytes_max {
-                    write!(
-                        f,
-                        " (of {} B where that takes the rail little time)",
-                        rail.long_packet_bytes_max
-                    )?;
-                }
-                write!(f, ", copied at both ends.")
+                let why = self.reason.in_words(name);
+                let longer = match long_packet_bytes_max > packet_bytes_max {
+                    true => format!(" (of {long_packet_bytes_max} B where that takes the rail little time)"),
+                    false => String::new(),
+                };
+                format!(
+                    "rendezvous by packets over {name}: {above} and {why}; RTS, CTS, packets of at most \
+                     {packet_bytes_max} B{longer}, copied at both ends."
+                )
             }
         }
     }
 }
 
-impl Explanation<'_> {
-    fn fmt_eager(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        name: &str,
-        (limit, whose): (usize, &str),
-    ) -> fmt::Result {
-        let length_bytes = self.question.length_bytes;
-        let passes = match length_bytes <= limit {
-            true => "at most",
-            false => "above, as a sender with nothing else under way may go,",
-        };
-        write!(
-            f,
-            "eager over {name}: {length_bytes} B is {passes} the eager limit of {limit} B ({whose}); one \
-             packet, one copy at the receiver."
-        )?;
-        if self.question.is_learnt() {
-            write!(
-                f,
-                " Or announced and read by the receiver, if that is quicker: a sender with nothing else \
-                 under way measures both ways for each peer and power of two of lengths, takes the quicker \
-                 one, begins with that of messages half as long, or eager, and tries the other way \
-                 again, with ten messages in 256."
-            )?;
-        }
-        Ok(())
-    }
-}
+const EAGER_IS_LEARNT: &str = " Or announced and read by the receiver, if that is quicker: a sender with \
+     nothing else under way measures both ways for each peer and power of two of lengths, takes the quicker \
+     one, begins with that of messages half as long, or eager, and tries the other way again, with ten \
+     messages in 256.";
+const PACKETS_ARE_LEARNT: &str = "copied by both sides at once, as the sender has nothing else under way: \
+     the receiver measures both ways for each peer and power of two of lengths, takes the quicker one, begins \
+     with that of shorter ones, or packets, and looks at the other way again, with at most six messages \
+     in 256.";
+const PACKETS_ARE_AWAITED: &str = " A sender that waits for its end and has nothing else under way offers \
+     packets, too, which both sides copy at once, and one that waits with more under way is asked for \
+     them: the receiver takes the way that was quicker by measurement.";
 
 impl Reason {
-    fn fmt_with(self, f: &mut fmt::Formatter<'_>, rail: &RailCapabilities) -> fmt::Result {
-        let name = rail.name;
+    fn in_words(self, rail_name: &str) -> String {
         match self {
-            Self::BothCopy => write!(f, "the sender has time to copy, and nothing is measured"),
-            Self::Measured => write!(f, "that was quicker by measurement"),
-            Self::Looked => write!(f, "that is measured, to be compared with a get"),
-            Self::Pieces => write!(f, "its bytes are in pieces, which the other side is not given"),
-            Self::GetFailed => write!(f, "a get failed"),
-            _ => write!(f, "{name} neither reads nor writes a peer's memory"),
+            Self::BothCopy => "the sender has time to copy, and nothing is measured".into(),
+            Self::Measured => "that was quicker by measurement".into(),
+            Self::Looked => "that is measured, to be compared with a get".into(),
+            Self::Pieces => "its bytes are in pieces, which the other side is not given".into(),
+            Self::GetFailed => "a get failed".into(),
+            _ => format!("{rail_name} neither reads nor writes a peer's memory"),
         }
     }
 }
