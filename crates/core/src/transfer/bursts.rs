@@ -23,6 +23,7 @@ pub(super) struct BurstId(u32);
 pub(super) struct Bursts {
     learner: Learner,
     current: Option<Burst>,
+    /// Of the last burst.
     number: u32,
     /// Whether the last burst had more than one message.
     had_several: bool,
@@ -32,7 +33,6 @@ pub(super) struct Bursts {
 
 /// One that is under way.
 struct Burst {
-    id: BurstId,
     way: Way,
     is_fixed: bool,
     since: Instant,
@@ -81,16 +81,11 @@ impl Bursts {
             }
             burst.messages_count += 1;
             burst.under_way_count += 1;
-            return (learnt, Some(burst.id));
+            return (learnt, Some(BurstId(self.number)));
         }
-        let learnt = match fixed {
-            Some(way) => Learnt::Held(way),
-            None => self.learner.pick(length_bytes),
-        };
+        let learnt = fixed.map_or_else(|| self.learner.pick(length_bytes), Learnt::Held);
         self.number = self.number.wrapping_add(1);
-        let id = BurstId(self.number);
         self.current = Some(Burst {
-            id,
             way: learnt.way(),
             is_fixed: fixed.is_some(),
             since: now,
@@ -99,12 +94,12 @@ impl Bursts {
             messages_count: 1,
             under_way_count: 1,
         });
-        (learnt, Some(id))
+        (learnt, Some(BurstId(self.number)))
     }
 
     /// A message of a burst has ended. `time` is asked if it was the last.
     pub(super) fn end_one(&mut self, id: BurstId, bytes: u64, time: impl FnOnce() -> Option<Instant>) {
-        let Some(burst) = self.current.as_mut().filter(|burst| burst.id == id) else { return };
+        let Some(burst) = self.current.as_mut().filter(|_| id.0 == self.number) else { return };
         burst.ended_bytes += bytes;
         burst.under_way_count -= 1;
         if burst.under_way_count > 0 {

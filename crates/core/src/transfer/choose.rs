@@ -268,7 +268,8 @@ impl Choice {
         let Some(rail) = rails.capabilities().min_by_key(|rail| rail.latency_ps) else {
             return "no rail reaches the receiver".into();
         };
-        let RailCapabilities { name, packet_bytes_max, long_packet_bytes_max, transfer_bytes_max, .. } = *rail;
+        let RailCapabilities { name, packet_bytes_max, long_packet_bytes_max, transfer_bytes_max, .. } =
+            *rail;
         let above = format!("{length_bytes} B is above the eager limit of {limit} B ({whose})");
         match self.way {
             Way::Eager => {
@@ -449,23 +450,21 @@ mod tests {
             let question = ask(rails, length);
             choose(&question).explain(&question, Policy::default())
         };
+        let either = "the receiver measures both ways";
         assert!(explain(&rails, 4097).contains("above the eager limit of 4096 B (the rail's)"));
         rails[0].transfer_bytes_min = 9000;
         assert!(explain(&rails, 8999).contains("packets of at most 8192 B, copied by both sides at once"));
-        assert!(explain(&rails, 8999).contains("the receiver measures both ways"));
-        assert!(!explain(&rails, 9000).contains("the receiver measures both ways"));
+        assert!(explain(&rails, 8999).contains(either) && !explain(&rails, 9000).contains(either));
         rails[0].eager_learnt_bytes = [3_000, 6_000];
         assert!(!explain(&rails, 3_000).contains("measures both ways"));
-        assert!(
-            explain(&rails, 3_001)
-                .contains("3001 B is at most the eager limit of 4096 B (the rail's); one packet")
-        );
-        assert!(explain(&rails, 3_001).contains("Or announced and read by the receiver"));
-        assert!(
-            explain(&rails, 6_000)
-                .contains("6000 B is above, as a sender with nothing else under way may go")
-        );
-        assert!(explain(&rails, 6_001).contains("rendezvous by get"));
+        for (length, part) in [
+            (3_001, "3001 B is at most the eager limit of 4096 B (the rail's); one packet"),
+            (3_001, "Or announced and read by the receiver"),
+            (6_000, "6000 B is above, as a sender with nothing else under way may go"),
+            (6_001, "rendezvous by get"),
+        ] {
+            assert!(explain(&rails, length).contains(part), "{length}: {part}");
+        }
         rails[0].get = false;
         rails[0].long_packet_bytes_max = 99_000;
         assert!(explain(&rails, 8999).contains("packets of at most 8192 B (of 99000 B where"));
@@ -474,20 +473,20 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_offered_by_one_rail_and_where_nothing_is_learnt() {
-        let rail = RailCapabilities { get: true, transfer_bytes_min: 1 << 30, ..RailCapabilities::default() };
-        let offers = |rails: &[RailCapabilities], learnt| {
-            choose(&Question { learnt, ..ask(rails, 100_000) }).offers_packets
-        };
-        assert!(offers(&[rail], None));
-        assert!(!offers(&[rail; 2], None) && !offers(&[rail], Some(Learnt::Held(Way::Get))));
-    }
-
-    #[test]
-    fn only_a_choice_to_get_offers_packets() {
-        let rails = [RailCapabilities { put: true, ..RailCapabilities::default() }];
-        assert!(!choose(&ask(&rails, 100_000)).offers_packets);
-        assert!(!choose(&ask(&[RailCapabilities::default()], 100_000)).offers_packets);
-        assert!(!choose(&ask(&rails, 1)).offers_packets);
+    fn packets_are_offered_by_one_rail_that_gets_if_not_learnt() {
+        let none = RailCapabilities { transfer_bytes_min: 1 << 30, ..RailCapabilities::default() };
+        let [get, put] = [true, false].map(|get| RailCapabilities { get, put: !get, ..none });
+        let got = Some(Learnt::Held(Way::Get));
+        for (rails, learnt, length, offers) in [
+            (&[get][..], None, 100_000, true),
+            (&[get; 2], None, 100_000, false),
+            (&[get], got, 100_000, false),
+            (&[get], None, 1, false),
+            (&[put], None, 100_000, false),
+            (&[none], None, 100_000, false),
+        ] {
+            let choice = choose(&Question { learnt, ..ask(rails, length) });
+            assert_eq!(choice.offers_packets, offers, "{choice:?}");
+        }
     }
 }

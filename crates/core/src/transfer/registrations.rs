@@ -117,14 +117,19 @@ mod tests {
 
     const RAIL: Rail = Rail(1);
 
+    /// Registers memory for a message, which ends.
+    fn keep(cache: &mut Registrations, memory: &Buffer, word: u64) {
+        assert_eq!(cache.made(RAIL, memory, key(word)), None);
+        assert!(!cache.release(RAIL, key(word)));
+    }
+
     #[test]
     fn memory_is_registered_once_and_ended_when_it_is_unmapped() {
         let memory = Buffer::leaked(1000);
         let base = memory.as_ptr().unwrap() as usize;
         let mut cache = Registrations::new(4);
         assert_eq!(cache.find(RAIL, &memory), None);
-        assert_eq!(cache.made(RAIL, &memory, key(1)), None);
-        assert!(!cache.release(RAIL, key(1)));
+        keep(&mut cache, &memory, 1);
         assert_eq!(cache.find(RAIL, &memory.part(0, 500)), Some(key(1)));
         assert_eq!(cache.find(RAIL, &memory.part(1, 500)), None);
         assert_eq!(cache.find(Rail(0), &memory), None);
@@ -133,8 +138,7 @@ mod tests {
         assert_eq!(cache.invalidate(base + 999, 1), []);
         assert_eq!(cache.find(RAIL, &memory), None);
         assert!(cache.release(RAIL, key(1)));
-        assert_eq!(cache.made(RAIL, &memory, key(2)), None);
-        assert!(!cache.release(RAIL, key(2)));
+        keep(&mut cache, &memory, 2);
         assert_eq!(cache.invalidate(base, 1), [(RAIL, key(2))]);
         assert!(cache.entries.is_empty());
     }
@@ -155,10 +159,7 @@ mod tests {
         ] {
             let mut cache = Registrations::new(4);
             let part = |place: usize| memory.part(100 * place, 100);
-            for place in 0..3 {
-                assert_eq!(cache.made(RAIL, &part(place), key(place as u64)), None);
-                cache.release(RAIL, key(place as u64));
-            }
+            (0..3).for_each(|place| keep(&mut cache, &part(place), place as u64));
             let ended = cache.invalidate(base + at, len);
             let expected: Vec<_> = gone.iter().map(|place| (RAIL, key(*place as u64))).collect();
             assert_eq!(ended, expected, "{len} bytes at {at}");
@@ -173,11 +174,7 @@ mod tests {
     fn others_of_the_rail_are_kept_when_one_is_not() {
         let memory = Buffer::leaked(200);
         let mut cache = Registrations::new(4);
-        for word in 0..2 {
-            let part = memory.part(100 * word, 100);
-            assert_eq!(cache.made(RAIL, &part, key(word as u64)), None);
-            cache.release(RAIL, key(word as u64));
-        }
+        (0..2).for_each(|word| keep(&mut cache, &memory.part(100 * word, 100), word as u64));
         cache.keep_no_longer(RAIL, key(1));
         cache.keep_no_longer(Rail(0), key(0));
         assert_eq!(cache.find(RAIL, &memory.part(0, 100)), Some(key(0)));
@@ -214,10 +211,8 @@ mod tests {
         let memory = Buffer::leaked(100);
         let [first, second, third] = [0, 10, 20].map(|at| memory.part(at, 10));
         let mut cache = Registrations::new(2);
-        for (part, word) in [(&first, 1), (&second, 2)] {
-            assert_eq!(cache.made(RAIL, part, key(word)), None);
-            cache.release(RAIL, key(word));
-        }
+        keep(&mut cache, &first, 1);
+        keep(&mut cache, &second, 2);
         assert_eq!(cache.find(RAIL, &first), Some(key(1)));
         cache.release(RAIL, key(1));
         assert_eq!(cache.made(RAIL, &third, key(3)), Some((RAIL, key(2))));
@@ -237,8 +232,7 @@ mod tests {
     #[test]
     fn a_single_registration_may_be_kept() {
         let (mut cache, memory) = (Registrations::new(1), Buffer::leaked(10));
-        assert_eq!(cache.made(RAIL, &memory, key(1)), None);
-        assert!(!cache.release(RAIL, key(1)));
+        keep(&mut cache, &memory, 1);
         assert_eq!(cache.find(RAIL, &memory), Some(key(1)));
     }
 }

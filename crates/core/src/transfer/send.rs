@@ -299,8 +299,8 @@ impl Transfers {
     pub(crate) fn on_lost(&mut self, links: &mut Links, id: TransferId, run: Run) {
         let again = self.change_unsent(links, id, |spread| spread.on_lost(run));
         let Some(transfer) = self.transfers.get_mut(id).filter(|_| again == Some(true)) else { return };
-        let was_active = transfer.state.is_active();
-        if transfer.go(Event::Lost) && transfer.state.is_active() && !was_active {
+        let all_were_given = transfer.state == State::Sent;
+        if transfer.go(Event::Lost) && all_were_given {
             self.active.push_back(id);
         }
     }

@@ -116,11 +116,6 @@ impl State {
         found.map(|&(_, _, to)| to)
     }
 
-    /// Whether [`Transfers::advance`](super::Transfers::advance) has something to do for it.
-    pub(crate) fn is_active(self) -> bool {
-        matches!(self, Self::Sending | Self::Matched | Self::Getting)
-    }
-
     /// Whether data is on its way, or will be without the peer doing anything.
     pub(crate) fn moves_data(self) -> bool {
         !matches!(self, Self::Offered | Self::Ended)
