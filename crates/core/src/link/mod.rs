@@ -39,7 +39,7 @@ mod rail;
 mod rate;
 mod reorder;
 mod stream;
-pub mod stripe;
+mod stripe;
 mod trunk;
 mod units;
 mod upkeep;
@@ -51,7 +51,8 @@ pub use config::TrunkConfig;
 pub use health::Health;
 pub(crate) use intake::{Carrying, Front, Received, UnitsReceived};
 pub use stripe::Policy;
-pub(crate) use units::{Part, Pick, Rest, Run, Units, explain};
+pub(crate) use stripe::explain;
+pub(crate) use units::{Part, Pick, Rest, Run, Units};
 
 use crate::buffer::{NO_PAYLOAD, Payload};
 use crate::data::Data;

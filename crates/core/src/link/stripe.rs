@@ -1,5 +1,4 @@
-//! Choice of the rail for the next piece of data: pure functions of the rails' state, which can explain
-//! themselves.
+//! Choice of the rail for the next piece of data: pure functions of the rails' state, in words, too.
 //!
 //! *Even* gives every rail the same share of each message (P1, §3), *weighted* a share by the bandwidth that
 //! the device states: both are fixed when the message begins, so the slowest rail decides. *Adaptive*, the
@@ -7,6 +6,10 @@
 //! rail gets no more data if the others would finish all the rest before it had delivered one more piece. So
 //! all rails end together.
 
+use super::rail::RailState;
+use super::trunk::unit_bytes;
+use super::{Part, Run};
+use crate::device::RailCapabilities;
 use crate::ids::Rail;
 use crate::time::Duration;
 use crate::wire::trunk::FRAGMENT_HEADER_BYTES;
@@ -26,13 +29,6 @@ pub enum Policy {
     Adaptive,
 }
 
-impl Policy {
-    /// Whether each rail carries its share itself, however long it takes.
-    pub(crate) fn fixes_shares(self) -> bool {
-        self != Policy::Adaptive
-    }
-}
-
 /// Maximum time that one packet of data may keep a rail busy: other packets of the rail wait that long.
 const PACKET_TIME: Duration = Duration::from_us(400);
 /// Packets that should still follow on each of several rails: packets become shorter towards the end, and all
@@ -43,21 +39,21 @@ const PACKETS_A_WINDOW: u64 = 4;
 
 /// State of a rail, as striping sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub(super) struct View {
     /// Which.
-    pub rail: Rail,
+    pub(super) rail: Rail,
     /// Whether it works.
-    pub up: bool,
+    pub(super) up: bool,
     /// The rate that the device states, in bytes a second.
-    pub said_bytes_per_s: u64,
+    pub(super) said_bytes_per_s: u64,
     /// The measured rate, in bytes a second.
-    pub bytes_per_s: u64,
+    pub(super) bytes_per_s: u64,
     /// One way, empty.
-    pub latency: Duration,
+    pub(super) latency: Duration,
     /// Sent and not acknowledged.
-    pub outstanding_bytes: u64,
+    pub(super) outstanding_bytes: u64,
     /// Maximum outstanding bytes.
-    pub window_bytes: u64,
+    pub(super) window_bytes: u64,
 }
 
 impl View {
@@ -96,21 +92,9 @@ fn up(views: &[View]) -> impl Iterator<Item = &View> + Clone {
     views.iter().filter(|view| view.up)
 }
 
-/// The rail for the next piece of `piece_bytes`, when `rest_bytes` (with the piece) are still to go. `None`:
-/// wait until something is acknowledged.
-pub fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail> {
-    choose_bounded(views, piece_bytes, rest_bytes, u64::MAX)
-}
-
-/// The rail for the next put, likewise. A rail has two puts under way at most: one behind the other. More
-/// that a NIC carries side by side would end together, too late for the rest to be spread by what became of
-/// them.
-pub fn choose_put(views: &[View], put_bytes: u64, rest_bytes: u64) -> Option<Rail> {
-    // And a little for packets.
-    choose_bounded(views, put_bytes, rest_bytes, put_bytes * 5 / 2)
-}
-
-fn choose_bounded(views: &[View], piece_bytes: u64, rest_bytes: u64, bytes_max: u64) -> Option<Rail> {
+/// The rail for the next piece of `piece_bytes`, when `rest_bytes` (with the piece) are still to go. No rail
+/// has more than `bytes_max` under way then. `None`: wait until something is acknowledged.
+pub(super) fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64, bytes_max: u64) -> Option<Rail> {
     let first = up(views).min_by_key(|view| view.finish_ps(piece_bytes))?;
     let worth = |view: &&View| {
         view.rail == first.rail || view.finish_ps(piece_bytes) <= finish_without(views, view.rail, rest_bytes)
@@ -130,7 +114,7 @@ fn is_end(views: &[View], rest_bytes: u64) -> bool {
 /// Whether the acknowledgement of a piece that a rail takes now is needed, when `rest_bytes` are left then:
 /// there is no room for a further unit until something is acknowledged; or half of the room is used, so
 /// that the answer comes, and the rate is seen, while the other half is on its way.
-pub fn fills(views: &[View], rail: Rail, piece_bytes: u64, unit_bytes: u64, rest_bytes: u64) -> bool {
+pub(super) fn fills(views: &[View], rail: Rail, piece_bytes: u64, unit_bytes: u64, rest_bytes: u64) -> bool {
     let Some(view) = views.iter().find(|view| view.rail == rail) else { return false };
     let outstanding_bytes = view.outstanding_bytes + piece_bytes + FRAGMENT_HEADER_BYTES as u64;
     let is_end = is_end(views, rest_bytes);
@@ -142,7 +126,7 @@ pub fn fills(views: &[View], rail: Rail, piece_bytes: u64, unit_bytes: u64, rest
 /// How many units the next packet to a rail carries, when `rest_bytes` (with the packet) are still to go:
 /// one, and more while much is left. `rooms_units`: units that packets of the rail hold, and those of its
 /// long ones, which are for rails on which they do not take long.
-pub fn packet_units(
+pub(super) fn packet_units(
     views: &[View],
     rail: Rail,
     unit_bytes: u64,
@@ -166,7 +150,7 @@ pub fn packet_units(
 
 /// Whether a rail that takes a piece now gets none any more of the `rest_bytes` that are left then: the
 /// others will be done with them before it had delivered one more.
-pub fn is_last(views: &[View], rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
+pub(super) fn is_last(views: &[View], rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
     let view = views.iter().find(|view| view.rail == rail);
     rest_bytes == 0
         || view.is_some_and(|view| view.finish_ps(2 * piece_bytes) > finish_without(views, rail, rest_bytes))
@@ -187,62 +171,58 @@ fn finish_without(views: &[View], without: Rail, rest_bytes: u64) -> u128 {
 /// independent of measurements. So a rail accesses the same memory with each message of a buffer, and a
 /// program can place each part near its rail; the amount that the rail really carries is decided piece by
 /// piece.
-pub fn shares(policy: Policy, views: &[View], units: u32) -> Vec<(Rail, u32)> {
+pub(super) fn shares(policy: Policy, views: &[View], units: u32) -> Vec<Part> {
     let weight = |view: &View| match policy {
         Policy::Weighted => view.said_bytes_per_s.max(1),
         Policy::Even | Policy::Adaptive => 1,
     };
     let sum: u128 = up(views).map(|view| u128::from(weight(view))).sum();
-    let (mut upto, mut given) = (0u128, 0u32);
+    let (mut upto, mut first) = (0u128, 0u32);
     let share = |view: &View| {
         upto += u128::from(weight(view));
         let end = (u128::from(units) * upto).div_ceil(sum) as u32;
-        let share = end - given;
-        given = end;
-        (view.rail, share)
+        let rest = Run { first, count: end - first };
+        first = end;
+        Part { rail: view.rail, rest }
     };
     up(views).map(share).collect()
 }
 
-/// The policy and its inputs, as text.
-pub fn explain(policy: Policy, views: &[View], total_bytes: u64, names: &[&str]) -> String {
-    let name = |rail: Rail| names.get(rail.0 as usize).copied().unwrap_or("rail");
-    let how = match policy {
-        Policy::Even => "equal shares",
-        Policy::Weighted => "shares by the bandwidth each rail says",
-        Policy::Adaptive => "each piece by the rail that delivers it first, as measured",
+/// How a message would be spread over these rails to one peer, as long as nothing is measured, in words.
+pub(crate) fn explain(rails: &[RailCapabilities], policy: Policy, total_bytes: u64) -> String {
+    let unit_bytes = unit_bytes(rails.iter().map(|rail| rail.packet_bytes_max).min());
+    let view = |rail| RailState::new(Rail(0), rail).view(unit_bytes.into());
+    let (how, weight): (_, fn(&View) -> u64) = match policy {
+        Policy::Even => ("equal shares", |_| 1),
+        Policy::Weighted => ("shares by the bandwidth each rail says", |view| view.said_bytes_per_s),
+        Policy::Adaptive => {
+            ("each piece by the rail that delivers it first, as measured", |view| view.bytes_per_s)
+        }
     };
-    let weight = |view: &View| match policy {
-        Policy::Even => 1,
-        Policy::Weighted => view.said_bytes_per_s,
-        Policy::Adaptive => view.bytes_per_s,
-    };
-    let mut text = format!("{total_bytes} B over {} rails, {how}:", up(views).count());
-    let sum: u64 = up(views).map(weight).sum();
-    for view in up(views) {
-        let percent = 100 * weight(view) / sum.max(1);
+    let mut text = format!("{total_bytes} B over {} rails, {how}:", rails.len());
+    let sum: u64 = rails.iter().map(|rail| weight(&view(rail))).sum();
+    for rail in rails {
+        let view = view(rail);
         text += &format!(
-            " {} {percent} % ({} MB/s measured, {} MB/s said, {} µs, at most {} KiB under way);",
-            name(view.rail),
+            " {} {} % ({} MB/s measured, {} MB/s said, {} µs, at most {} KiB under way);",
+            rail.name,
+            100 * weight(&view) / sum.max(1),
             view.bytes_per_s / 1_000_000,
             view.said_bytes_per_s / 1_000_000,
             view.latency.0 / 1_000_000,
             view.window_bytes >> 10,
         );
     }
-    for view in views.iter().filter(|view| !view.up) {
-        text += &format!(" {} is out;", name(view.rail));
-    }
     text.pop();
     text
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use alloc::vec;
 
-    fn view(rail: u8, mbit_per_s: u64) -> View {
+    pub(in super::super) fn view(rail: u8, mbit_per_s: u64) -> View {
         View {
             rail: Rail(rail),
             up: true,
@@ -252,6 +232,10 @@ mod tests {
             outstanding_bytes: 0,
             window_bytes: u64::MAX,
         }
+    }
+
+    fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail> {
+        super::choose(views, piece_bytes, rest_bytes, u64::MAX)
     }
 
     #[test]
@@ -413,26 +397,54 @@ mod tests {
 
     #[test]
     fn shares_are_even_or_by_weight_and_cover_the_message() {
-        let views = [view(0, 2000), view(1, 500)];
-        for (policy, want) in [(Policy::Even, 50), (Policy::Adaptive, 50), (Policy::Weighted, 80)] {
-            let shares = shares(policy, &views, 1_000);
-            assert_eq!(shares.iter().map(|share| share.1).sum::<u32>(), 1_000);
-            assert_eq!(shares[0].1 / 10, want);
+        let views = [view(0, 2000), view(1, 500), view(2, 500)];
+        let silent = [0, 1].map(|rail| View { said_bytes_per_s: 0, ..view(rail, 1_000) });
+        for (policy, views, units, want) in [
+            (Policy::Even, &views[..2], 1_000, &[500, 500][..]),
+            (Policy::Adaptive, &views[..2], 1_000, &[500, 500]),
+            (Policy::Weighted, &views[..2], 1_000, &[800, 200]),
+            (Policy::Weighted, &silent, 10, &[5, 5]),
+            (Policy::Even, &views, 7, &[3, 2, 2]),
+            (Policy::Even, &[], 7, &[]),
+        ] {
+            let mut first = 0;
+            let part = |(rail, &count): (usize, &u32)| {
+                let rest = Run { first, count };
+                first += count;
+                Part { rail: Rail(rail as u8), rest }
+            };
+            let parts: Vec<Part> = want.iter().enumerate().map(part).collect();
+            assert_eq!(shares(policy, views, units), parts, "{policy:?}");
         }
-        let odd = shares(Policy::Even, &[view(0, 1), view(1, 1), view(2, 1)], 7);
-        assert_eq!(odd.iter().map(|share| share.1).sum::<u32>(), 7);
-        assert_eq!(shares(Policy::Even, &[], 7), vec![]);
     }
 
     #[test]
-    fn the_explanation_names_rails_figures_and_what_is_out() {
-        let mut views = [view(0, 2000), view(1, 500), view(2, 500)];
-        views[2].up = false;
-        let text = explain(Policy::Adaptive, &views, 4 << 20, &["eth0", "eth1", "eth2"]);
-        assert!(
-            text.contains("over 2 rails") && text.contains("eth0 80 %") && text.ends_with("eth2 is out"),
-            "{text}"
-        );
+    fn the_explanation_names_rails_their_shares_and_figures() {
+        let rails = [("eth0", 100), ("eth1", 2000), ("eth2", 0)].map(|(name, mbit_per_s)| RailCapabilities {
+            name,
+            bandwidth_bytes_per_s: 125_000 * mbit_per_s,
+            latency_ps: 30_000_000,
+            ..RailCapabilities::default()
+        });
+        for (policy, how, [first, second], [alone, silent]) in [
+            (Policy::Even, "equal shares", [50, 50], [100, 50]),
+            (Policy::Weighted, "shares by the bandwidth each rail says", [4, 95], [100, 0]),
+            (
+                Policy::Adaptive,
+                "each piece by the rail that delivers it first, as measured",
+                [4, 95],
+                [100, 50],
+            ),
+        ] {
+            let want = format!(
+                "4096 B over 2 rails, {how}: \
+                 eth0 {first} % (12 MB/s measured, 12 MB/s said, 30 µs, at most 98 KiB under way); \
+                 eth1 {second} % (250 MB/s measured, 250 MB/s said, 30 µs, at most 256 KiB under way)"
+            );
+            assert_eq!(explain(&rails[..2], policy, 4096), want);
+            assert!(explain(&rails[..1], policy, 1).contains(&format!("eth0 {alone} %")), "{policy:?}");
+            assert!(explain(&[rails[2]; 2], policy, 1).contains(&format!("eth2 {silent} %")), "{policy:?}");
+        }
     }
 
     #[test]
@@ -440,50 +452,7 @@ mod tests {
         let views = [view(0, 8_000), view(1, 8_000)];
         let is_last = |rest_bytes| super::is_last(&views, Rail(0), 1_000, rest_bytes);
         assert_eq!([0, 1_999, 2_000, 2_001].map(is_last), [true, true, false, false]);
-    }
-
-    #[test]
-    fn each_policys_explanation_has_its_own_shares() {
-        let mut views = [view(0, 2000), view(1, 2000)];
-        (views[0].said_bytes_per_s, views[1].bytes_per_s) = (125_000_000, 3 * 250_000_000);
-        (views[0].window_bytes, views[1].window_bytes) = (64 << 10, 1 << 20);
-        let text = |policy| explain(policy, &views, 4096, &["eth0"]);
-        let figures = [
-            "(250 MB/s measured, 125 MB/s said, 30 µs, at most 64 KiB under way)",
-            "(750 MB/s measured, 250 MB/s said, 30 µs, at most 1024 KiB under way)",
-        ];
-        for (policy, how, [first, second]) in [
-            (Policy::Even, "equal shares", [50, 50]),
-            (Policy::Weighted, "shares by the bandwidth each rail says", [33, 66]),
-            (Policy::Adaptive, "each piece by the rail that delivers it first, as measured", [25, 75]),
-        ] {
-            let [one, other] = figures;
-            assert_eq!(
-                text(policy),
-                format!("4096 B over 2 rails, {how}: eth0 {first} % {one}; rail {second} % {other}")
-            );
-        }
-    }
-
-    #[test]
-    fn one_rail_has_all_and_rails_without_a_rate_nothing() {
-        for policy in [Policy::Even, Policy::Weighted, Policy::Adaptive] {
-            assert!(explain(policy, &[view(0, 2000)], 1, &["eth0"]).contains("eth0 100 %"), "{policy:?}");
-            let idle = View { said_bytes_per_s: 0, bytes_per_s: 0, ..view(0, 1) };
-            let percent = if policy == Policy::Even { "50 %" } else { "0 %" };
-            assert!(explain(policy, &[idle, idle], 1, &["eth0"]).contains(percent), "{policy:?}");
-        }
-    }
-
-    #[test]
-    fn the_end_of_the_data_is_the_last_piece_of_any_rail() {
-        let views = [view(0, 1_000)];
-        assert!(is_last(&views, Rail(0), 1_000, 0) && !is_last(&views, Rail(0), 1_000, 1));
-    }
-
-    #[test]
-    fn rails_that_state_no_bandwidth_have_equal_shares() {
-        let views = [0, 1].map(|rail| View { said_bytes_per_s: 0, ..view(rail, 1_000) });
-        assert_eq!(shares(Policy::Weighted, &views, 10), [(Rail(0), 5), (Rail(1), 5)]);
+        let is_last = |rest_bytes| super::is_last(&views[..1], Rail(0), 1_000, rest_bytes);
+        assert!(is_last(0) && !is_last(1), "of a single rail the end of the data is the last piece");
     }
 }

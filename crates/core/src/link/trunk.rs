@@ -2,7 +2,7 @@
 //!
 //! Two kinds of traffic. The *stream*: packets of `wire` in order, by their sequence; each is kept until
 //! acknowledged and goes by the rail that delivers it first. *Units* of long messages, in any order, from the
-//! user's memory, spread by policy ([`stripe`]). Both are numbered by rail ([`rail`](super::rail)); packets
+//! user's memory, spread by policy ([`stripe`](super::stripe)). Both are numbered by rail ([`rail`](super::rail)); packets
 //! that a rail has lost, or had not acknowledged when it was taken out ([`health`](super::health)), are sent
 //! again, by the rail that is best then.
 
@@ -11,7 +11,7 @@ use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
 use super::rail::{Carried, Measured, PATIENCE_MAX, RailState};
 use super::reorder::Reorder;
 use super::stream::Stream;
-use super::stripe::{self, View};
+use super::stripe::View;
 use super::{LinkEvent, TrunkConfig, Units};
 use crate::buffer::{NO_PAYLOAD, Payload, payload_len};
 use crate::device::{Device, Full};
@@ -124,14 +124,6 @@ impl Trunk {
         least.truncate(count_max);
         least.sort_by_key(|state| state.rail);
         least.into_iter().map(|state| state.view(u64::from(self.unit_bytes))).collect()
-    }
-
-    /// Whether the acknowledgement of a piece that a rail takes will be waited for: it fills what may be
-    /// under way there, as [`views`](Self::views) last found it, or it is the last one of the `rest_bytes`
-    /// that go there.
-    pub(super) fn will_wait_for(&self, rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
-        stripe::fills(&self.views, rail, piece_bytes, u64::from(self.unit_bytes), rest_bytes)
-            || stripe::is_last(&self.views, rail, piece_bytes, rest_bytes)
     }
 
     /// The device takes nothing by a rail just now.

@@ -116,14 +116,7 @@ impl Link {
             return (vec![Part { rail: self.rail, rest: Run { first: 0, count: units } }], false);
         };
         let policy = trunk.config.policy;
-        let shares = stripe::shares(policy, trunk.views(), units);
-        let mut first = 0;
-        let part = |(rail, count)| {
-            let rest = Run { first, count };
-            first += count;
-            Part { rail, rest }
-        };
-        (shares.into_iter().map(part).collect(), policy.fixes_shares())
+        (stripe::shares(policy, trunk.views(), units), policy != Policy::Adaptive)
     }
 
     /// The bytes that a transfer has still to send were `before`, and are `after`.
@@ -210,7 +203,11 @@ impl Link {
         };
         let length = crate::buffer::payload_len(&payload) as u64;
         let rest = trunk.backlog_bytes.saturating_sub(length);
-        let ack_now = is_end || trunk.will_wait_for(rail, length, rest);
+        // As the rails were looked at last.
+        let views = trunk.current_views();
+        let ack_now = is_end
+            || stripe::fills(views, rail, length, trunk.unit_bytes.into(), rest)
+            || stripe::is_last(views, rail, length, rest);
         trunk.send_units(device, now, rail, units, payload, ack_now).map(|()| run.count)
     }
 
@@ -289,12 +286,8 @@ fn get_ends(policy: Policy, views: &[View], total_bytes: u64) -> Vec<(Rail, u64)
     let policy = if policy == Policy::Even { Policy::Even } else { Policy::Weighted };
     let unit_bytes = u64::from(PUT_UNIT_BYTES_MAX);
     let Ok(units) = u32::try_from(total_bytes.div_ceil(unit_bytes)) else { return Vec::new() };
-    let mut end = 0;
-    let part = |(rail, count)| {
-        end += u64::from(count) * unit_bytes;
-        (rail, end.min(total_bytes))
-    };
-    stripe::shares(policy, views, units).into_iter().map(part).collect()
+    let end = |run: Run| (u64::from(run.first + run.count) * unit_bytes).min(total_bytes);
+    stripe::shares(policy, views, units).iter().map(|part| (part.rail, end(part.rest))).collect()
 }
 
 /// The rail for the next units, when `backlog_bytes` of all transfers are still to be sent.
@@ -303,11 +296,14 @@ fn pick(rest: &Rest<'_>, views: &[View], backlog_bytes: u64) -> Option<Rail> {
     let with_share = |view: &&View| view.up && rest.share_of(view.rail).is_some_and(|left| left > 0);
     let mut shared = views.iter().filter(with_share).peekable();
     if shared.peek().is_none() {
-        return if rest.are_put {
-            stripe::choose_put(views, put_bytes(rest.total_bytes, backlog_bytes, views), backlog_bytes)
-        } else {
-            stripe::choose(views, unit, backlog_bytes)
-        };
+        if !rest.are_put {
+            return stripe::choose(views, unit, backlog_bytes, u64::MAX);
+        }
+        // A rail has two puts under way at most, one behind the other, and a little for packets. More that a
+        // NIC carries side by side would end together, too late for the rest to be spread by what became of
+        // them.
+        let bytes = put_bytes(rest.total_bytes, backlog_bytes, views);
+        return stripe::choose(views, bytes, backlog_bytes, bytes * 5 / 2);
     }
     // Shares are fixed: each rail with something left gets it as soon as it has room.
     let room =
@@ -315,38 +311,19 @@ fn pick(rest: &Rest<'_>, views: &[View], backlog_bytes: u64) -> Option<Rail> {
     shared.filter(room).min_by_key(|view| view.outstanding_bytes).map(|view| view.rail)
 }
 
-/// How a message would be spread over these rails to one peer, as long as nothing is measured, in words.
-pub(crate) fn explain(rails: &[RailCapabilities], policy: Policy, total_bytes: u64) -> alloc::string::String {
-    let unit_bytes = super::trunk::unit_bytes(rails.iter().map(|rail| rail.packet_bytes_max).min());
-    let state =
-        |(index, rail): (usize, &RailCapabilities)| super::rail::RailState::new(Rail(index as u8), rail);
-    let views: Vec<View> =
-        rails.iter().enumerate().map(state).map(|state| state.view(unit_bytes.into())).collect();
-    let names: Vec<&str> = rails.iter().map(|rail| rail.name).collect();
-    stripe::explain(policy, &views, total_bytes, &names)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Duration;
+    use crate::link::stripe::tests::view as view_of_rate;
 
     fn view(rail: u8, outstanding_bytes: u64, window_bytes: u64) -> View {
-        View {
-            rail: Rail(rail),
-            up: true,
-            said_bytes_per_s: 1 << 30,
-            bytes_per_s: 1 << 30,
-            latency: Duration::ZERO,
-            outstanding_bytes,
-            window_bytes,
-        }
+        View { outstanding_bytes, window_bytes, ..view_of_rate(rail, 8_000) }
     }
 
     #[test]
-    fn packet_longer_than_any_message_counts_as_the_largest_unit() {
-        assert_eq!(whole_lines(1 << 40), 1 << 31);
-        assert_eq!(whole_lines(DATA_HEADER_BYTES), 1);
+    fn units_are_whole_lines_where_a_packet_holds_one() {
+        let packets = [0, DATA_HEADER_BYTES, 25, 87, 88, 151, 152, 1 << 40];
+        assert_eq!(packets.map(whole_lines), [1, 1, 1, 63, 64, 64, 128, 1 << 31]);
     }
 
     #[test]
@@ -368,6 +345,10 @@ mod tests {
         assert_eq!(pick(&views), None);
         views[1].outstanding_bytes = 0;
         assert_eq!(pick(&views), Some(Rail(1)), "an idle rail always takes one unit");
+        let fixed = [Part { rail: Rail(0), rest: Run { first: 0, count: 1 } }];
+        let rest = Rest { fixed: &fixed, unit_bytes: 1, ..rest };
+        let views = [view(0, 500, 1_500), view(1, 0, 1_500)];
+        assert_eq!(super::pick(&rest, &views, 1), Some(Rail(0)), "the last byte of its share");
     }
 
     #[test]
@@ -383,7 +364,7 @@ mod tests {
 
     #[test]
     fn parts_of_gets_are_by_stated_rates_and_not_too_short() {
-        let views = [view(0, 0, 1), View { said_bytes_per_s: 3 << 30, ..view(1, 0, 1) }];
+        let views = [view(0, 0, 1), View { said_bytes_per_s: 3_000_000_000, ..view(1, 0, 1) }];
         let ends = |policy, total| get_ends(policy, &views, total);
         let mib = 1 << 20;
         assert_eq!(ends(Policy::Adaptive, mib), [(Rail(0), mib / 4), (Rail(1), mib)]);
@@ -394,17 +375,5 @@ mod tests {
         let rails_max = [0, 1, (64 << 10) - 1, 64 << 10, 128 << 10, u64::MAX].map(get_rails_max);
         assert_eq!(rails_max[..5], [1, 1, 1, 1, 2]);
         assert!(rails_max[5] > 64);
-    }
-
-    #[test]
-    fn units_are_whole_lines_where_a_packet_holds_one() {
-        assert_eq!([0, 24, 25, 87, 88, 151, 152].map(whole_lines), [1, 1, 1, 63, 64, 64, 128]);
-    }
-
-    #[test]
-    fn the_last_byte_of_a_fixed_share_goes_by_its_rail() {
-        let fixed = [Part { rail: Rail(0), rest: Run { first: 0, count: 1 } }];
-        let rest = Rest { fixed: &fixed, total_bytes: 9_000, unit_bytes: 1, are_put: false };
-        assert_eq!(pick(&rest, &[view(0, 500, 1_500), view(1, 0, 1_500)], 1), Some(Rail(0)));
     }
 }
