@@ -28,7 +28,7 @@ pub(super) struct Arrived {
     owed_packets: u32,
     owed_bytes: u64,
     /// When the acknowledgement is due; `None`: none is owed.
-    due: Option<Instant>,
+    pub(super) due: Option<Instant>,
     acked_at: Instant,
 }
 
@@ -87,9 +87,9 @@ impl Arrived {
         self.due = self.due.map(|due| due.min(now));
     }
 
-    /// When an acknowledgement has to go.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+    /// Whether an acknowledgement has to go now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due <= now)
     }
 
     /// The acknowledgement to put on a packet.
@@ -130,11 +130,11 @@ mod tests {
     fn a_gap_is_told_at_once_and_small_things_wait() {
         let mut arrived = Arrived::new();
         arrived.note(1, 10, false, NOW);
-        assert_eq!(arrived.due(), Some(NOW + ACK_DELAY));
+        assert_eq!(arrived.due, Some(NOW + ACK_DELAY));
         arrived.acked(NOW);
-        assert_eq!(arrived.due(), None);
+        assert_eq!(arrived.due, None);
         arrived.note(3, 10, false, NOW);
-        assert_eq!(arrived.due(), Some(NOW));
+        assert_eq!(arrived.due, Some(NOW));
         let ack = arrived.ack(NOW);
         assert!(ack.covers(3) && !ack.covers(2) && ack.covers(1));
     }
@@ -144,7 +144,7 @@ mod tests {
         for (packets, bytes, ack_now) in [(1, ACK_BYTES, false), (ACK_PACKETS, 1, false), (1, 1, true)] {
             let mut arrived = Arrived::new();
             (1..=packets).for_each(|number| arrived.note(number, bytes, ack_now, NOW));
-            assert_eq!(arrived.due(), Some(NOW));
+            assert_eq!(arrived.due, Some(NOW));
         }
     }
 
@@ -154,11 +154,11 @@ mod tests {
         arrived.acked(NOW);
         let at_once = |arrived: &mut Arrived, number, now| {
             arrived.note(number, ACK_BYTES, false, now);
-            arrived.due() == Some(now)
+            arrived.due == Some(now)
         };
         assert!((1..15).all(|number| !at_once(&mut arrived, number, NOW)));
         arrived.note(15, ACK_BYTES_MOST - 14 * ACK_BYTES, false, NOW);
-        assert_eq!(arrived.due(), Some(NOW), "1 MiB");
+        assert_eq!(arrived.due, Some(NOW), "1 MiB");
         arrived.acked(NOW);
         assert!(at_once(&mut arrived, 16, NOW + ACK_INTERVAL), "64 KiB and a while ago");
     }
@@ -206,15 +206,15 @@ mod tests {
         arrived.acked(Instant(NOW.0 - ACK_INTERVAL.0));
         for number in 4..3 + ACK_PACKETS {
             arrived.note(number, 1, false, NOW);
-            assert_eq!(arrived.due(), Some(NOW + ACK_DELAY), "{number}");
+            assert_eq!(arrived.due, Some(NOW + ACK_DELAY), "{number}");
         }
         arrived.note(3 + ACK_PACKETS, 1, false, NOW);
-        assert_eq!(arrived.due(), Some(NOW), "as many packets as before the first");
+        assert_eq!(arrived.due, Some(NOW), "as many packets as before the first");
         arrived.acked(Instant(NOW.0 - ACK_INTERVAL.0));
         arrived.note(4 + ACK_PACKETS, ACK_BYTES - 1, false, NOW);
-        assert_eq!(arrived.due(), Some(NOW + ACK_DELAY));
+        assert_eq!(arrived.due, Some(NOW + ACK_DELAY));
         arrived.note(5 + ACK_PACKETS, 1, false, NOW);
-        assert_eq!(arrived.due(), Some(NOW), "as many bytes");
+        assert_eq!(arrived.due, Some(NOW), "as many bytes");
     }
 
     proptest! {

@@ -43,35 +43,27 @@ pub(super) struct Evidence {
     pub(super) network_owes: Option<Duration>,
 }
 
-/// Decision on a rail that owes acknowledgements.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
-    /// It is well, or nothing can be said: look again then.
-    Wait(Instant),
-    /// It looks silent: look once more, soon.
-    LookAgain,
-}
-
-/// Judges.
-pub(super) fn judge(evidence: &Evidence, config: &TrunkConfig, now: Instant) -> Verdict {
+/// Judges a rail that owes acknowledgements. `None`: it looks silent, look once more, soon. `Some`: it is
+/// well, or nothing can be said: look again then.
+pub(super) fn judge(evidence: &Evidence, config: &TrunkConfig, now: Instant) -> Option<Instant> {
     let Evidence { waiting_since, others_heard_at, network_owes } = *evidence;
     let due = waiting_since + config.silence;
     if now < due {
-        return Verdict::Wait(due);
+        return Some(due);
     }
     if network_owes.is_some_and(|owes| owes >= config.silence) {
-        return Verdict::LookAgain;
+        return None;
     }
     // The peer was awake well after it should have acknowledged.
     let half = Duration(config.silence.0 / 2);
     if others_heard_at.is_some_and(|at| at >= waiting_since + half) {
-        return Verdict::LookAgain;
+        return None;
     }
     if network_owes.is_some() {
-        return Verdict::Wait(now + half);
+        return Some(now + half);
     }
     let lonely = waiting_since + Duration(config.silence.0.max(config.peer_timeout.0 / 2));
-    if now >= lonely { Verdict::LookAgain } else { Verdict::Wait(lonely.min(now + half)) }
+    (now < lonely).then_some(lonely.min(now + half))
 }
 
 #[cfg(test)]
@@ -86,7 +78,7 @@ mod tests {
             others_heard_at: others_ms.map(|ms| T0 + Duration::from_ms(ms)),
             network_owes: owes_ms.map(Duration::from_ms),
         };
-        judge(&evidence, &TrunkConfig::default(), T0 + Duration::from_ms(ms)) == Verdict::LookAgain
+        judge(&evidence, &TrunkConfig::default(), T0 + Duration::from_ms(ms)).is_none()
     }
 
     #[test]

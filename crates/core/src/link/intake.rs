@@ -138,11 +138,12 @@ impl Links {
         }
     }
 
-    /// The data of a transfer is complete: its sender waits for the acknowledgements.
+    /// The data of a transfer is complete, by pieces on any rails. Its sender waits for all acknowledgements,
+    /// but cannot always know the last piece on each rail to ask for them.
     pub(crate) fn has_all(&mut self, index: LinkIndex) {
         let now = self.now();
         if let Some(trunk) = &mut self.get_mut(index).trunk {
-            trunk.has_all(now);
+            trunk.rails.iter_mut().for_each(|state| state.arrived.hurry(now));
         }
     }
 
@@ -178,15 +179,15 @@ impl Links {
     }
 
     /// A packet of a peer that was given up. Unless it is a Bye, the peer gets a Bye, for it may wait for us.
+    /// It goes by the rail that the packet came by; should it be lost, the peer's next packet brings another.
     #[cold]
     pub(crate) fn refuse<D: Device>(&mut self, device: &mut D, incoming: &Incoming, index: LinkIndex) {
         let now = self.now();
-        let is_bye = match trunk::parse(device.packet(incoming).header) {
-            Ok((header, _)) => header.body == Body::Bye,
-            Err(_) => true,
-        };
-        if let Some(trunk) = self.get_mut(index).trunk.as_mut().filter(|_| !is_bye) {
-            trunk.refuse(device, incoming.rail, now);
+        let parsed = trunk::parse(device.packet(incoming).header);
+        let wants_bye = parsed.is_ok_and(|(header, _)| header.body != Body::Bye);
+        let trunk = self.get_mut(index).trunk.as_mut().filter(|_| wants_bye);
+        if let Some(state) = trunk.and_then(|trunk| trunk.rail_mut(incoming.rail)) {
+            let _ = state.tell(device, now, (Body::Bye, false), None);
         }
     }
 

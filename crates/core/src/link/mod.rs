@@ -67,7 +67,7 @@ use alloc::collections::BTreeMap;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cell::Cell;
-use rail::Measured;
+use rail::{Measured, RailState};
 use trunk::Trunk;
 
 /// Unit of eager credit in bytes: a cache line.
@@ -209,7 +209,8 @@ impl Link {
 
     /// State of each rail, for people; nothing where rails break only together with the peer.
     pub(crate) fn health(&self) -> Vec<(Rail, Health)> {
-        self.trunk.as_ref().map(|trunk| trunk.health().collect()).unwrap_or_default()
+        let health = |state: &RailState| (state.rail, state.health);
+        self.trunk.as_ref().map(|trunk| trunk.rails.iter().map(health).collect()).unwrap_or_default()
     }
 
     /// Rails that are slow beside another one, and that one, for people.
@@ -219,7 +220,8 @@ impl Link {
 
     /// Whether a rail reaches the peer and works, as far as is known.
     pub(crate) fn is_up(&self, rail: Rail) -> bool {
-        self.rails.contains(rail) && self.trunk.as_ref().is_none_or(|trunk| trunk.is_up(rail))
+        let is_up = |state: &RailState| state.rail == rail && state.health == Health::Up;
+        self.rails.contains(rail) && self.trunk.as_ref().is_none_or(|trunk| trunk.rails.iter().any(is_up))
     }
 
     /// Credit is spent on an eager message.
@@ -503,13 +505,15 @@ impl Links {
     #[cold]
     fn open<D: Device>(&mut self, device: &D, peer: ProcessId) -> LinkIndex {
         let rails = device.rails_to(peer);
-        let capabilities = || rails.iter().map(|rail| &device.rails()[rail.0 as usize]);
-        let fastest = rails.iter().min_by_key(|rail| device.rails()[rail.0 as usize].latency_ps);
+        let named = || rails.iter().map(|rail| (rail, &device.rails()[rail.0 as usize]));
+        let capabilities = || named().map(|(_, rail)| rail);
+        let fastest = named().min_by_key(|(_, rail)| rail.latency_ps);
         let is_trunk = needs_acknowledgements(capabilities());
-        let trunk = is_trunk.then(|| Box::new(Trunk::new(device, [self.me, peer], rails, self.config)));
-        let packet_max = fastest.map_or(0, |rail| device.rails()[rail.0 as usize].packet_bytes_max);
-        let unit_bytes =
-            trunk.as_ref().map_or_else(|| units::whole_lines(packet_max), |trunk| trunk.unit_bytes);
+        let trunk = is_trunk.then(|| Box::new(Trunk::new([self.me, peer], named(), self.config)));
+        let unit_bytes = match is_trunk {
+            true => trunk::unit_bytes(capabilities().map(|rail| rail.packet_bytes_max).min()),
+            false => units::whole_lines(fastest.map_or(0, |(_, rail)| rail.packet_bytes_max)),
+        };
         let put_max = capabilities().map(|rail| rail.transfer_bytes_max).min();
         let eager_bytes_max = eager_bytes_max(capabilities(), self.eager_bytes_max);
         // The user's own limit is not measured.
@@ -525,7 +529,7 @@ impl Links {
         self.links.push(Link {
             peer,
             rails,
-            rail: fastest.unwrap_or(Rail(0)),
+            rail: fastest.map_or(Rail(0), |(rail, _)| rail),
             eager_bytes_end: eager_bytes_end(short_bytes_max),
             eager_bytes_max,
             eager_learnt_bytes,

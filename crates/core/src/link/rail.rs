@@ -5,10 +5,11 @@ use super::arrived::Arrived;
 use super::health::Health;
 use super::rate::{RUN_BYTES, RateMeter};
 use super::stripe::{View, finish_ps};
-use crate::device::RailCapabilities;
-use crate::ids::{Rail, TransferId};
+use crate::buffer::{NO_PAYLOAD, Payload, payload_len};
+use crate::device::{Device, Full, RailCapabilities};
+use crate::ids::{ProcessId, Rail, TransferId};
 use crate::time::{Duration, Instant};
-use crate::wire::trunk::{Ack, FRAGMENT_HEADER_BYTES};
+use crate::wire::trunk::{Ack, Body, FRAGMENT_HEADER_BYTES, TrunkHeader};
 use alloc::collections::VecDeque;
 
 /// Data in flight on a rail beyond its round trip. A few milliseconds keep a peer that polls late busy; more
@@ -27,7 +28,9 @@ const WINDOW_DOUBTED_BYTES_MIN: u64 = 2 * RUN_BYTES;
 const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;
 /// The longest time before an acknowledgement that is owed is asked for, and the longest between two
 /// questions.
-pub(super) const PATIENCE_MAX: Duration = Duration::from_ms(100);
+const PATIENCE_MAX: Duration = Duration::from_ms(100);
+/// Unanswered questions to a silent rail that are remembered.
+const PROBES_REMEMBERED: usize = 8;
 /// How far the numbers of an unordered rail may be out of order before one counts as lost.
 const REORDER_PACKETS: u32 = 16;
 
@@ -54,6 +57,7 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct RailState {
     pub(super) rail: Rail,
+    pub(super) peer: ProcessId,
     /// Its place among rails that would deliver a short message at the same time.
     pub(super) turn: u8,
     pub(super) health: Health,
@@ -63,13 +67,13 @@ pub(super) struct RailState {
     /// Bytes that the device queues beyond those in flight.
     queue_bytes: u64,
     /// The number of the next packet.
-    pub(super) next_number: u32,
+    next_number: u32,
     sent: VecDeque<Sent>,
     /// Bytes of packets in flight.
     outstanding_bytes: u64,
     /// Puts and gets under way, and their bytes. They outlive the rail's being taken out: their ends are
     /// always reported.
-    operation_count: u32,
+    pub(super) operation_count: u32,
     operation_bytes: u64,
     pub(super) rate: RateMeter,
     /// Start of the time with packets in flight and without acknowledgements; valid while packets are in
@@ -80,7 +84,7 @@ pub(super) struct RailState {
     /// When to ask next.
     pub(super) probe_at: Instant,
     /// How often it was asked without an answer.
-    pub(super) probes: u32,
+    probes: u32,
     /// When it is judged next.
     pub(super) judge_at: Instant,
     /// It looks silent since.
@@ -115,13 +119,14 @@ impl RailState {
             rail: self.rail,
             bytes_per_s: self.rate.measured_bytes_per_s().filter(|_| self.health == Health::Up)?,
             said_bytes_per_s: self.said_bytes_per_s,
-            round_trip: self.rate.rtt(),
+            round_trip: self.rate.rtt,
         })
     }
 
-    pub(super) fn new(rail: Rail, capabilities: &RailCapabilities) -> Self {
+    pub(super) fn new(rail: Rail, peer: ProcessId, capabilities: &RailCapabilities) -> Self {
         Self {
             rail,
+            peer,
             turn: rail.0,
             health: Health::Up,
             ordered: capabilities.ordered,
@@ -152,15 +157,15 @@ impl RailState {
 
     /// The rail's state for the policy.
     pub(super) fn view(&self, piece_bytes: u64) -> View {
-        let rate = self.rate.bytes_per_s();
-        let round_ps = self.rate.rtt_min().0.saturating_add(DEPTH.0);
+        let rate = self.rate.bytes_per_s;
+        let round_ps = self.rate.rtt_min.0.saturating_add(DEPTH.0);
         let round_bytes = (u128::from(rate) * u128::from(round_ps) / 1_000_000_000_000) as u64;
-        let limit = match (self.rate.is_doubted(), self.rate.is_measured()) {
+        let limit = match (self.rate.is_doubted, self.rate.is_measured()) {
             (true, _) => round_bytes.clamp(WINDOW_DOUBTED_BYTES_MIN, WINDOW_UNMEASURED_BYTES),
             (false, true) => round_bytes.saturating_add(self.queue_bytes),
             (false, false) => round_bytes.min(WINDOW_UNMEASURED_BYTES),
         };
-        let pieces_min = if self.rate.is_doubted() { 1 } else { WINDOW_PIECES_MIN };
+        let pieces_min = if self.rate.is_doubted { 1 } else { WINDOW_PIECES_MIN };
         View {
             rail: self.rail,
             up: self.health == Health::Up,
@@ -174,14 +179,70 @@ impl RailState {
 
     /// One way, empty.
     fn latency(&self) -> Duration {
-        if self.rate.is_measured() { Duration(self.rate.rtt_min().0 / 2) } else { self.latency }
+        if self.rate.is_measured() { Duration(self.rate.rtt_min.0 / 2) } else { self.latency }
     }
 
     /// Time until it would have delivered `bytes` more, in picoseconds; what a [`View`] says, for less.
     #[inline]
     pub(super) fn finish_ps(&self, bytes: u64) -> u128 {
         let queue_bytes = self.outstanding_bytes + self.operation_bytes + bytes;
-        finish_ps(self.latency(), queue_bytes, self.rate.bytes_per_s())
+        finish_ps(self.latency(), queue_bytes, self.rate.bytes_per_s)
+    }
+
+    /// Gives it one packet, which is numbered if it carries anything. Acknowledgements that are owed go along.
+    pub(super) fn transmit<D: Device>(
+        &mut self,
+        device: &mut D,
+        now: Instant,
+        (body, ack_now): (Body, bool),
+        carried: Option<Carried>,
+        inner: &[u8],
+        payload: Payload<'_>,
+    ) -> Result<(), Full> {
+        let header = TrunkHeader { number: self.next_number, ack_now, ack: self.arrived.ack(now), body };
+        let mut bytes = header.emit();
+        bytes.put(inner);
+        device.send(self.rail, self.peer, bytes.as_slice(), payload)?;
+        self.arrived.acked(now);
+        if let Some(carried) = carried {
+            // Questions and reports have no data.
+            let has_data = matches!(body, Body::Stream | Body::Fragment { .. });
+            let sent_bytes = bytes.as_slice().len() + payload_len(&payload);
+            self.on_sent(carried, if has_data { sent_bytes as u64 } else { 0 }, now);
+        }
+        Ok(())
+    }
+
+    /// As [`transmit`](Self::transmit), of a packet that is only a header.
+    pub(super) fn tell<D: Device>(
+        &mut self,
+        device: &mut D,
+        now: Instant,
+        what: (Body, bool),
+        carried: Option<Carried>,
+    ) -> Result<(), Full> {
+        self.transmit(device, now, what, carried, &[], NO_PAYLOAD)
+    }
+
+    /// Sends a question, if the rail takes one now.
+    pub(super) fn probe<D: Device>(&mut self, device: &mut D, now: Instant) {
+        let _ = self.tell(device, now, (Body::Probe, true), Some(Carried::Probe));
+    }
+
+    /// Asks for the acknowledgements that it owes, and again later if it does not answer.
+    pub(super) fn ask<D: Device>(&mut self, device: &mut D, now: Instant) {
+        self.probe(device, now);
+        self.probes += 1;
+        self.probe_at = now + self.patience(self.probes);
+    }
+
+    /// A silent rail is asked at intervals, and all but the newest questions in flight are forgotten.
+    pub(super) fn check_silent<D: Device>(&mut self, device: &mut D, interval: Duration, now: Instant) {
+        if now >= self.probe_at {
+            self.forget_but(PROBES_REMEMBERED);
+            self.probe_at = now + interval;
+            self.probe(device, now);
+        }
     }
 
     /// A numbered packet has gone.
@@ -202,16 +263,16 @@ impl RailState {
             self.waiting_since = now;
         }
         if self.health == Health::Up {
-            self.probe_at = self.probe_at.min(now + self.patience());
-            self.judge_at = self.judge_at.min(now + self.patience());
+            let at = now + self.patience(0);
+            (self.probe_at, self.judge_at) = (self.probe_at.min(at), self.judge_at.min(at));
         }
     }
 
-    /// How long an acknowledgement may take before it is asked for. Bounded, for a round trip may have been
-    /// measured over a time in which this process computed, and says nothing then.
-    fn patience(&self) -> Duration {
-        let rtt = self.rate.rtt();
-        (Duration(rtt.0.saturating_mul(4)) + Duration::from_ms(20)).min(PATIENCE_MAX)
+    /// How long an acknowledgement may take before it is asked for, after `probes` questions. Bounded, for a
+    /// round trip may have been measured over a time in which this process computed, and says nothing then.
+    fn patience(&self, probes: u32) -> Duration {
+        let rtt = Duration(self.rate.rtt.0.saturating_mul(4));
+        (rtt + Duration::from_ms(20 << probes.min(4))).min(PATIENCE_MAX)
     }
 
     /// The peer acknowledges. Calls `settle` for each packet that has arrived (`true`) or is lost (`false`).
@@ -264,7 +325,7 @@ impl RailState {
     }
 
     fn set_deadlines(&mut self, now: Instant) {
-        let at = if self.is_waiting() { now + self.patience() } else { Instant::FAR_FUTURE };
+        let at = if self.is_waiting() { now + self.patience(0) } else { Instant::FAR_FUTURE };
         (self.probe_at, self.judge_at) = (at, at);
     }
 
@@ -318,7 +379,7 @@ impl RailState {
     }
 
     /// Forgets all but the newest `count` packets in flight: unanswered probes.
-    pub(super) fn forget_but(&mut self, count: usize) {
+    fn forget_but(&mut self, count: usize) {
         while self.sent.len() > count {
             self.outstanding_bytes -= self.sent.pop_front().map_or(0, |sent| sent.bytes);
         }
@@ -334,11 +395,6 @@ impl RailState {
         self.operation_count > 0 || self.sent.iter().any(is_data)
     }
 
-    /// Puts and gets under way.
-    pub(super) fn operation_count(&self) -> u32 {
-        self.operation_count
-    }
-
     /// When the rail next needs attention other than acknowledging.
     pub(super) fn deadline(&self) -> Instant {
         self.probe_at.min(self.judge_at)
@@ -352,7 +408,7 @@ mod tests {
     use alloc::vec::Vec;
 
     fn rail(ordered: bool) -> RailState {
-        RailState::new(Rail(0), &RailCapabilities { ordered, ..RailCapabilities::default() })
+        RailState::new(Rail(0), ProcessId(1), &RailCapabilities { ordered, ..RailCapabilities::default() })
     }
 
     fn send(rail: &mut RailState, count: u32) {
@@ -375,7 +431,7 @@ mod tests {
     fn window_of_a_measured_rail_includes_the_device_queue() {
         let window_bytes = |queue_bytes, rate_mb_per_s: u64| {
             let capabilities = RailCapabilities { queue_bytes, ..RailCapabilities::default() };
-            let mut rail = RailState::new(Rail(0), &capabilities);
+            let mut rail = RailState::new(Rail(0), ProcessId(1), &capabilities);
             let unmeasured_bytes = rail.view(100).window_bytes;
             rail.rate.on_idle_end(Instant(1));
             // A millisecond's bytes.
@@ -398,7 +454,7 @@ mod tests {
                 let mut rail = rail(true);
                 rail.rate.on_round_trip(Duration::from_ms(50));
                 rail.rate.on_others_busy(Duration::from_ms(1_000));
-                assert!(rail.rate.is_doubted());
+                assert!(rail.rate.is_doubted);
                 let bytes = if is_put { piece } else { piece + header };
                 let mut now = Instant(1_000_000_000);
                 // A program that gives it as much as it may.
@@ -428,7 +484,7 @@ mod tests {
                         }
                     }
                 }
-                assert!(!rail.rate.is_doubted(), "{piece} bytes, put: {is_put}");
+                assert!(!rail.rate.is_doubted, "{piece} bytes, put: {is_put}");
             }
         }
     }
@@ -551,7 +607,7 @@ mod tests {
             rail.on_ack(&ack, half_ms(2 * u64::from(number)), |_, _| {});
             rail.on_sent(Carried::Stream(number + 1), 100_000, half_ms(2 * u64::from(number) + 1));
         }
-        assert_eq!(rail.rate.bytes_per_s(), 100_000_000);
+        assert_eq!(rail.rate.bytes_per_s, 100_000_000);
     }
 
     #[test]
@@ -571,9 +627,9 @@ mod tests {
         let piece = 100_000 + FRAGMENT_HEADER_BYTES as u64;
         rail.rate.on_idle_end(Instant(1));
         rail.rate.on_acknowledged(20_000, Instant::ZERO, Instant(20_000_000_001));
-        assert_eq!((rail.rate.bytes_per_s(), rail.view(100_000).window_bytes), (1_000_000, 2 * piece));
+        assert_eq!((rail.rate.bytes_per_s, rail.view(100_000).window_bytes), (1_000_000, 2 * piece));
         rail.rate.on_others_busy(Duration::from_ms(1_000));
-        assert_eq!((rail.rate.is_doubted(), rail.view(100_000).window_bytes), (true, piece));
+        assert_eq!((rail.rate.is_doubted, rail.view(100_000).window_bytes), (true, piece));
     }
 
     #[test]
@@ -582,7 +638,7 @@ mod tests {
         let at = |us: u64| Instant(us * 1_000_000);
         (0..2).for_each(|_| rail.begin_operation(1 << 20, at(0)));
         (0..2).for_each(|count| rail.end_operation(1 << 20, at(0), true, at(1_000 + count)));
-        let bytes_per_s = rail.rate.bytes_per_s();
+        let bytes_per_s = rail.rate.bytes_per_s;
         assert!((2_050_000_000..2_097_152_000).contains(&bytes_per_s), "{bytes_per_s}");
     }
 
@@ -594,6 +650,6 @@ mod tests {
         rail.begin_operation(0, ms(0));
         rail.end_operation(0, ms(0), true, ms(5));
         rail.end_operation(1 << 20, ms(0), true, ms(10));
-        assert_eq!(rail.rate.bytes_per_s(), (1 << 20) * 100);
+        assert_eq!(rail.rate.bytes_per_s, (1 << 20) * 100);
     }
 }

@@ -40,9 +40,9 @@ pub(super) struct RateMeter {
     run: Duration,
     said_bytes_per_s: u64,
     /// The stated rate, then the measured one once it is trusted.
-    bytes_per_s: u64,
+    pub(super) bytes_per_s: u64,
     /// The rate is higher, or the round trip shorter, than was measured, for that was long ago.
-    is_doubted: bool,
+    pub(super) is_doubted: bool,
     /// Busy time of other rails since this one was measured.
     others_busy: Duration,
     /// Busy time not yet reported to the other rails.
@@ -50,8 +50,8 @@ pub(super) struct RateMeter {
     /// The last acknowledgement, or when the rail was given something after a pause.
     last_at: Instant,
     said_rtt: Duration,
-    rtt: Duration,
-    rtt_min: Duration,
+    pub(super) rtt: Duration,
+    pub(super) rtt_min: Duration,
     has_rtt: bool,
 }
 
@@ -199,23 +199,6 @@ impl RateMeter {
     pub(super) fn is_measured(&self) -> bool {
         self.busy >= BELIEVED
     }
-
-    /// Whether the rail must be measured again.
-    pub(super) fn is_doubted(&self) -> bool {
-        self.is_doubted
-    }
-
-    pub(super) fn bytes_per_s(&self) -> u64 {
-        self.bytes_per_s
-    }
-
-    pub(super) fn rtt(&self) -> Duration {
-        self.rtt
-    }
-
-    pub(super) fn rtt_min(&self) -> Duration {
-        self.rtt_min
-    }
 }
 
 #[cfg(test)]
@@ -247,7 +230,7 @@ mod tests {
                     meter.on_acknowledged(bytes * (index as u64 + 1), sent_at, now);
                 }
             }
-            results[step / (200 * depth)] = meter.bytes_per_s();
+            results[step / (200 * depth)] = meter.bytes_per_s;
         }
         results
     }
@@ -279,7 +262,7 @@ mod tests {
                     meter.on_operation_end(bytes, begin, index == 0, Instant(now.0 - index * 1_000_000));
                 }
             }
-            let found = meter.bytes_per_s();
+            let found = meter.bytes_per_s;
             assert!(found.abs_diff(rate) * 20 < rate, "{found} with {side_by_side} side by side");
         }
     }
@@ -291,32 +274,32 @@ mod tests {
         meter.on_idle_end(Instant(1_000_000));
         // A second without a CPU.
         meter.on_acknowledged(bytes, Instant(0), Instant(1_000_001_000_000));
-        let slow = meter.bytes_per_s();
+        let slow = meter.bytes_per_s;
         assert!(slow < 100_000);
         assert_eq!(meter.take_untold(), Duration::from_ms(1_000));
         assert_eq!(meter.take_untold(), Duration::ZERO);
         for _ in 0..4 {
             meter.on_others_busy(Duration(DOUBTED_AFTER.0 / 2));
         }
-        assert_eq!(meter.bytes_per_s(), 4 * slow);
+        assert_eq!(meter.bytes_per_s, 4 * slow);
         // Less than a piece measures nothing; a whole one measures 50 MB/s.
         let at = |us: u64| Instant(2_000_000_000_000 + us * 1_000_000);
         meter.on_idle_end(at(0));
         meter.on_acknowledged(RUN_BYTES - 1, at(0), at(900));
-        assert_eq!(meter.bytes_per_s(), 4 * slow);
+        assert_eq!(meter.bytes_per_s, 4 * slow);
         meter.on_idle_end(at(1_000));
         meter.on_acknowledged(bytes, at(1_000), at(1_000 + bytes / 50));
-        assert!(meter.bytes_per_s().abs_diff(50_000_000) < 100_000, "{}", meter.bytes_per_s());
+        assert!(meter.bytes_per_s.abs_diff(50_000_000) < 100_000, "{}", meter.bytes_per_s);
         // One that is as slow as it was measured is taken for that again.
         (0..20).for_each(|_| meter.on_others_busy(DOUBTED_AFTER));
-        assert_eq!(meter.bytes_per_s(), said, "never faster than is said");
+        assert_eq!(meter.bytes_per_s, said, "never faster than is said");
         meter.on_idle_end(at(10_000));
         meter.on_acknowledged(bytes, at(10_000), at(10_000 + bytes));
-        assert!(meter.bytes_per_s().abs_diff(1_000_000) < 10_000);
+        assert!(meter.bytes_per_s.abs_diff(1_000_000) < 10_000);
         meter.on_others_busy(Duration(DOUBTED_AFTER.0 - 1));
         meter.on_operation_end(bytes, at(90_000), true, at(90_000 + bytes));
         meter.on_others_busy(Duration(DOUBTED_AFTER.0 - 1));
-        assert!(meter.bytes_per_s() < 1_100_000, "it was measured in between");
+        assert!(meter.bytes_per_s < 1_100_000, "it was measured in between");
     }
 
     #[test]
@@ -324,11 +307,11 @@ mod tests {
         let mut meter = RateMeter::new(7_000, 10);
         meter.on_round_trip(Duration(800));
         (0..3).for_each(|_| meter.on_others_busy(DOUBTED_AFTER));
-        assert_eq!((meter.rtt_min(), meter.is_doubted(), meter.bytes_per_s()), (Duration(100), true, 7_000));
+        assert_eq!((meter.rtt_min, meter.is_doubted, meter.bytes_per_s), (Duration(100), true, 7_000));
         (0..5).for_each(|_| meter.on_others_busy(DOUBTED_AFTER));
-        assert_eq!(meter.rtt_min(), Duration(20));
+        assert_eq!(meter.rtt_min, Duration(20));
         meter.on_round_trip(Duration(700));
-        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(700), Duration(700)));
+        assert_eq!((meter.rtt, meter.rtt_min), (Duration(700), Duration(700)));
     }
 
     #[test]
@@ -339,25 +322,25 @@ mod tests {
     #[test]
     fn before_anything_is_measured_it_is_as_was_said() {
         let meter = RateMeter::new(7_000, 10);
-        assert_eq!((meter.bytes_per_s(), meter.is_measured()), (7_000, false));
-        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(20), Duration(20)));
-        assert_eq!(RateMeter::new(0, u64::MAX).bytes_per_s(), 1);
+        assert_eq!((meter.bytes_per_s, meter.is_measured()), (7_000, false));
+        assert_eq!((meter.rtt, meter.rtt_min), (Duration(20), Duration(20)));
+        assert_eq!(RateMeter::new(0, u64::MAX).bytes_per_s, 1);
     }
 
     #[test]
     fn the_first_round_trip_counts_whole_and_later_ones_an_eighth() {
         let mut meter = RateMeter::new(7_000, 10);
         meter.on_round_trip(Duration(800));
-        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(800), Duration(800)));
+        assert_eq!((meter.rtt, meter.rtt_min), (Duration(800), Duration(800)));
         meter.on_round_trip(Duration(1_600));
-        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(900), Duration(800)));
+        assert_eq!((meter.rtt, meter.rtt_min), (Duration(900), Duration(800)));
         meter.on_round_trip(Duration(80));
-        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(798), Duration(80)));
+        assert_eq!((meter.rtt, meter.rtt_min), (Duration(798), Duration(80)));
         meter.on_round_trip(Duration::ZERO);
-        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(798), Duration(80)));
+        assert_eq!((meter.rtt, meter.rtt_min), (Duration(798), Duration(80)));
         meter.forget_round_trips();
         meter.on_round_trip(Duration(400));
-        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(400), Duration(400)));
+        assert_eq!((meter.rtt, meter.rtt_min), (Duration(400), Duration(400)));
     }
 
     #[test]
@@ -370,13 +353,13 @@ mod tests {
                 meter.on_idle_end(us(turn));
                 (1..5).for_each(|number| meter.on_acknowledged(64, us(turn), us(turn + 900 * number)));
             }
-            assert_eq!((meter.bytes_per_s(), meter.is_measured()), (1_000_000_000, false));
-            assert_eq!(meter.is_doubted(), is_doubted);
+            assert_eq!((meter.bytes_per_s, meter.is_measured()), (1_000_000_000, false));
+            assert_eq!(meter.is_doubted, is_doubted);
             // As many as a long packet has, one behind the other.
             meter.on_idle_end(us(100_000));
             (1..258).for_each(|number| meter.on_acknowledged(64, us(100_000), us(100_000 + 20 * number)));
-            assert!(meter.bytes_per_s().abs_diff(3_200_000) < 20_000, "{}", meter.bytes_per_s());
-            assert!(!meter.is_doubted());
+            assert!(meter.bytes_per_s.abs_diff(3_200_000) < 20_000, "{}", meter.bytes_per_s);
+            assert!(!meter.is_doubted);
         }
     }
 
@@ -390,11 +373,11 @@ mod tests {
         assert!(!meter.is_measured());
         // 4 MB in 2 ms.
         meter.on_acknowledged(4_000_000, ms(2), ms(5));
-        assert_eq!((meter.is_measured(), meter.bytes_per_s()), (true, 2_000_000_000));
+        assert_eq!((meter.is_measured(), meter.bytes_per_s), (true, 2_000_000_000));
         // 400 ms at a fourth: what is remembered is 40 ms.
         meter.on_acknowledged(200_000_000, ms(4), ms(405));
         assert_eq!((meter.busy, meter.busy_bytes), (MEMORY, 204_000_000 * 40 / 402));
-        assert_eq!(meter.bytes_per_s(), meter.busy_bytes * 25);
+        assert_eq!(meter.bytes_per_s, meter.busy_bytes * 25);
     }
 
     #[test]
@@ -403,14 +386,14 @@ mod tests {
         let mut meter = RateMeter::new(7_000, 10);
         meter.on_idle_end(ms(1));
         (2..12).for_each(|at| meter.on_operation_end(1 << 20, ms(at - 1), false, ms(at)));
-        assert_eq!(meter.bytes_per_s(), (1 << 20) * 1_000);
+        assert_eq!(meter.bytes_per_s, (1 << 20) * 1_000);
     }
 
     #[test]
     fn a_rail_that_is_as_was_said_is_not_doubted() {
         let mut meter = RateMeter::new(7_000, 10);
         meter.on_others_busy(Duration(2 * DOUBTED_AFTER.0));
-        assert!(!meter.is_doubted());
+        assert!(!meter.is_doubted);
     }
 
     #[test]
@@ -418,8 +401,8 @@ mod tests {
         let mut meter = RateMeter::new(7_000, 10);
         meter.on_idle_end(Instant(1));
         meter.on_acknowledged(RUN_BYTES, Instant::ZERO, Instant(1) + Duration::from_s(2_000));
-        assert_eq!(meter.bytes_per_s(), 1);
+        assert_eq!(meter.bytes_per_s, 1);
         meter.on_others_busy(DOUBTED_AFTER);
-        assert_eq!(meter.bytes_per_s(), 2);
+        assert_eq!(meter.bytes_per_s, 2);
     }
 }

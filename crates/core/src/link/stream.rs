@@ -13,18 +13,20 @@ pub(super) const STREAM_BYTES_MAX: usize = 512 << 10;
 /// A packet kept.
 pub(super) struct Kept {
     /// Its header of `wire` and its payload.
-    pub(super) bytes: Vec<u8>,
+    bytes: Vec<u8>,
     /// How much of `bytes` is header.
-    pub(super) header_bytes: usize,
+    header_bytes: usize,
     /// Payload that is only a number.
-    pub(super) virtual_bytes: usize,
+    virtual_bytes: usize,
     acknowledged: bool,
 }
 
 impl Kept {
-    pub(super) fn payload(&self) -> Payload<'_> {
-        let bytes = Piece::Bytes(&self.bytes[self.header_bytes..]);
-        [bytes, if self.virtual_bytes > 0 { Piece::Virtual(self.virtual_bytes) } else { Piece::EMPTY }]
+    /// Its header and its payload.
+    pub(super) fn parts(&self) -> (&[u8], Payload<'_>) {
+        let (header, payload) = self.bytes.split_at(self.header_bytes);
+        let rest = if self.virtual_bytes > 0 { Piece::Virtual(self.virtual_bytes) } else { Piece::EMPTY };
+        (header, [Piece::Bytes(payload), rest])
     }
 }
 
@@ -67,17 +69,13 @@ impl Stream {
         self.kept.push_back(Kept { bytes, header_bytes, virtual_bytes, acknowledged: false });
     }
 
-    fn kept_mut(&mut self, sequence: u32) -> Option<&mut Kept> {
-        self.kept.get_mut(sequence.wrapping_sub(self.first) as usize)
-    }
-
-    pub(super) fn get(&self, sequence: u32) -> Option<&Kept> {
+    fn get(&self, sequence: u32) -> Option<&Kept> {
         self.kept.get(sequence.wrapping_sub(self.first) as usize)
     }
 
     /// The peer has the packet.
     pub(super) fn on_acknowledged(&mut self, sequence: u32) {
-        if let Some(kept) = self.kept_mut(sequence) {
+        if let Some(kept) = self.kept.get_mut(sequence.wrapping_sub(self.first) as usize) {
             kept.acknowledged = true;
         }
         while self.kept.front().is_some_and(|kept| kept.acknowledged) {
@@ -95,22 +93,24 @@ impl Stream {
         }
     }
 
+    fn is_missing(&self, sequence: u32) -> bool {
+        self.get(sequence).is_some_and(|kept| !kept.acknowledged)
+    }
+
     /// The packet is lost. It is under way once at a time: what waits to be sent again is not lost again.
     pub(super) fn on_lost(&mut self, sequence: u32) {
-        if self.get(sequence).is_some_and(|kept| !kept.acknowledged) {
+        if self.is_missing(sequence) {
             self.again.push_back(sequence);
         }
     }
 
     /// The next packet to send again, left in place until [`again_sent`](Self::again_sent).
-    pub(super) fn next_again(&mut self) -> Option<u32> {
-        while let Some(&sequence) = self.again.front() {
-            match self.kept_mut(sequence) {
-                Some(kept) if !kept.acknowledged => return Some(sequence),
-                _ => self.again.pop_front(),
-            };
+    pub(super) fn next_again(&mut self) -> Option<(u32, &Kept)> {
+        while self.again.front().is_some_and(|&sequence| !self.is_missing(sequence)) {
+            self.again.pop_front();
         }
-        None
+        let &sequence = self.again.front()?;
+        Some((sequence, self.get(sequence)?))
     }
 
     pub(super) fn again_sent(&mut self) {
@@ -136,18 +136,18 @@ mod tests {
         for lost in [u32::MAX, 0] {
             stream.on_lost(lost);
         }
-        assert_eq!(stream.next_again(), Some(u32::MAX));
-        assert_eq!(stream.get(u32::MAX).map(|kept| kept.bytes[0]), Some(1));
+        let (sequence, kept) = stream.next_again().expect("two are lost");
+        assert_eq!((sequence, kept.parts().0), (u32::MAX, &[1][..]));
         stream.again_sent();
         // The first copy of it arrives late after all.
         stream.on_acknowledged(0);
-        assert_eq!(stream.next_again(), None);
+        assert!(stream.next_again().is_none());
         for sequence in [1, u32::MAX - 1, u32::MAX] {
             stream.on_acknowledged(sequence);
         }
         assert!(stream.is_empty());
         stream.on_lost(1);
-        assert_eq!(stream.next_again(), None);
+        assert!(stream.next_again().is_none());
         assert_eq!(stream.kept_bytes, 0);
     }
 
@@ -180,7 +180,7 @@ mod tests {
     fn bytes_that_are_only_a_number_go_again_and_are_counted() {
         let mut stream = Stream::default();
         stream.keep(0, &[1; 10], &[Piece::Bytes(&[2; 3]), Piece::Virtual(1)]);
-        assert_eq!(stream.get(0).map(|kept| payload_len(&kept.payload())), Some(4));
+        assert_eq!(stream.get(0).map(|kept| payload_len(&kept.parts().1)), Some(4));
         assert_eq!(stream.kept_bytes, 14);
         stream.on_acknowledged(0);
         assert_eq!(stream.kept_bytes, 0);

@@ -10,7 +10,7 @@ use super::rail::RailState;
 use super::trunk::unit_bytes;
 use super::{Part, Run};
 use crate::device::RailCapabilities;
-use crate::ids::Rail;
+use crate::ids::{ProcessId, Rail};
 use crate::time::Duration;
 use crate::wire::trunk::FRAGMENT_HEADER_BYTES;
 use alloc::format;
@@ -191,7 +191,7 @@ pub(super) fn shares(policy: Policy, views: &[View], units: u32) -> Vec<Part> {
 /// How a message would be spread over these rails to one peer, as long as nothing is measured, in words.
 pub(crate) fn explain(rails: &[RailCapabilities], policy: Policy, total_bytes: u64) -> String {
     let unit_bytes = unit_bytes(rails.iter().map(|rail| rail.packet_bytes_max).min());
-    let view = |rail| RailState::new(Rail(0), rail).view(unit_bytes.into());
+    let view = |rail| RailState::new(Rail(0), ProcessId(0), rail).view(unit_bytes.into());
     let (how, weight): (_, fn(&View) -> u64) = match policy {
         Policy::Even => ("equal shares", |_| 1),
         Policy::Weighted => ("shares by the bandwidth each rail says", |view| view.said_bytes_per_s),

@@ -7,34 +7,29 @@
 //! again, by the rail that is best then.
 
 use super::fronts::Fronts;
-use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
-use super::rail::{Carried, Measured, PATIENCE_MAX, RailState};
+use super::health::{Evidence, Health, SECOND_LOOK, judge};
+use super::rail::{Carried, Measured, RailState};
 use super::reorder::Reorder;
 use super::stream::Stream;
 use super::stripe::View;
 use super::{LinkEvent, TrunkConfig, Units};
-use crate::buffer::{NO_PAYLOAD, Payload, payload_len};
-use crate::device::{Device, Full};
+use crate::buffer::{Payload, payload_len};
+use crate::device::{Device, Full, RailCapabilities};
 use crate::ids::{ProcessId, Rail, RailSet, TransferId};
 use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Body, FRAGMENT_HEADER_BYTES, TRUNK_PREFIX_BYTES, TrunkHeader};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Unanswered questions to a silent rail that are remembered.
-const PROBES_REMEMBERED: usize = 8;
-
+#[derive(Default)]
 pub(super) struct Trunk {
-    peer: ProcessId,
     pub(super) config: TrunkConfig,
-    rails: Vec<RailState>,
-    /// Size of a unit: what every rail's packets hold.
-    pub(super) unit_bytes: u32,
+    pub(super) rails: Vec<RailState>,
     stream: Stream,
     pub(super) held: Reorder,
     pub(super) fronts: Fronts,
     /// Units put in place; the rail that put them reports them to the receiver.
-    placed: VecDeque<(Rail, Units)>,
+    pub(super) placed: VecDeque<(Rail, Units)>,
     /// Transfers that wait for room on a rail, first come first served.
     pub(super) waiting: VecDeque<TransferId>,
     /// Data of all messages that is still to be sent.
@@ -43,14 +38,15 @@ pub(super) struct Trunk {
     pub(super) settled: Vec<LinkEvent>,
     /// Since when no rail works; where no rail ever has and nobody has been given up for it, since the last
     /// report of that.
-    none_up_since: Option<Instant>,
+    pub(super) none_up_since: Option<Instant>,
     /// The device has said that a rail works.
     was_up: bool,
     /// It was reported that no rail has ever worked.
-    is_never_reached: bool,
+    pub(super) is_never_reached: bool,
     /// Since when rails fall silent with data, and no data arrives by any.
     failing_since: Option<Instant>,
-    views: Vec<View>,
+    /// The rails' state, as striping saw it last.
+    pub(super) views: Vec<View>,
     /// Whether a rail was full since the rails were looked at.
     pub(super) some_full: bool,
 }
@@ -63,78 +59,41 @@ pub(super) fn unit_bytes(packet_max: Option<usize>) -> u32 {
 
 impl Trunk {
     /// Between two processes, this one and its peer.
-    pub(super) fn new<D: Device>(
-        device: &D,
-        ends @ [_, peer]: [ProcessId; 2],
-        rails: RailSet,
+    pub(super) fn new<'a>(
+        ends: [ProcessId; 2],
+        rails: impl Iterator<Item = (Rail, &'a RailCapabilities)>,
         config: TrunkConfig,
     ) -> Self {
-        let states: Vec<RailState> =
-            rails.iter().map(|rail| RailState::new(rail, &device.rails()[rail.0 as usize])).collect();
-        let packet_max = rails.iter().map(|rail| device.rails()[rail.0 as usize].packet_bytes_max).min();
-        let mut trunk = Self {
-            peer,
-            config,
-            views: Vec::with_capacity(states.len()),
-            rails: states,
-            unit_bytes: unit_bytes(packet_max),
-            stream: Stream::default(),
-            held: Reorder::default(),
-            fronts: Fronts::default(),
-            placed: VecDeque::new(),
-            waiting: VecDeque::new(),
-            backlog_bytes: 0,
-            settled: Vec::new(),
-            none_up_since: None,
-            was_up: false,
-            is_never_reached: false,
-            failing_since: None,
-            some_full: false,
-        };
-        trunk.set_turns(ends);
-        trunk
-    }
-
-    fn set_turns(&mut self, ends: [ProcessId; 2]) {
-        let count = self.rails.len();
-        for (place, state) in self.rails.iter_mut().enumerate() {
+        let [_, peer] = ends;
+        let mut rails: Vec<_> = rails.map(|(rail, what)| RailState::new(rail, peer, what)).collect();
+        let count = rails.len();
+        for (place, state) in rails.iter_mut().enumerate() {
             state.turn = turn(ends, place, count) as u8;
         }
+        Self { config, rails, ..Self::default() }
     }
 
-    /// The rails' state, as striping sees it.
-    pub(super) fn views(&mut self) -> &mut Vec<View> {
-        let piece = u64::from(self.unit_bytes);
+    /// Looks at the rails' state, for pieces of so many bytes.
+    pub(super) fn look(&mut self, piece_bytes: u32) {
         self.some_full = false;
         self.views.clear();
-        self.views.extend(self.rails.iter().map(|state| state.view(piece)));
-        &mut self.views
-    }
-
-    /// As [`views`](Self::views) last found them.
-    pub(super) fn current_views(&self) -> &[View] {
-        &self.views
+        self.views.extend(self.rails.iter().map(|state| state.view(piece_bytes.into())));
     }
 
     /// Of these rails those that work and have the fewest puts and gets under way, at most so many.
-    pub(super) fn least_busy(&self, rails: RailSet, count_max: usize) -> Vec<View> {
+    pub(super) fn least_busy(&self, rails: RailSet, count_max: usize, piece_bytes: u32) -> Vec<View> {
         let may_go = |state: &&RailState| state.health == Health::Up && rails.contains(state.rail);
         let mut least: Vec<&RailState> = self.rails.iter().filter(may_go).collect();
-        least.sort_by_key(|state| (state.operation_count(), state.turn));
+        least.sort_by_key(|state| (state.operation_count, state.turn));
         least.truncate(count_max);
         least.sort_by_key(|state| state.rail);
-        least.into_iter().map(|state| state.view(u64::from(self.unit_bytes))).collect()
+        least.into_iter().map(|state| state.view(piece_bytes.into())).collect()
     }
 
     /// The device takes nothing by a rail just now.
     pub(super) fn rail_is_full(&mut self, rail: Rail) {
         self.some_full = true;
         self.views.iter_mut().filter(|view| view.rail == rail).for_each(|view| view.up = false);
-    }
-
-    /// State of each rail, for people.
-    pub(super) fn health(&self) -> impl Iterator<Item = (Rail, Health)> + '_ {
-        self.rails.iter().map(|state| (state.rail, state.health))
     }
 
     /// The rails that carry less than half of the best one, each relative to its stated rate: the
@@ -147,28 +106,12 @@ impl Trunk {
         measured().filter(|one| one.is_behind(&best, 2)).map(|one| [one, best]).collect()
     }
 
-    fn rail_mut(&mut self, rail: Rail) -> Option<&mut RailState> {
+    pub(super) fn rail_mut(&mut self, rail: Rail) -> Option<&mut RailState> {
         self.rails.iter_mut().find(|state| state.rail == rail)
     }
 
-    /// Gives one packet to one rail. Acknowledgements that are owed go along.
-    fn transmit<D: Device>(
-        &mut self,
-        device: &mut D,
-        now: Instant,
-        rail: Rail,
-        (body, ack_now): (Body, bool),
-        inner: &[u8],
-        payload: Payload<'_>,
-    ) -> Result<(), Full> {
-        let peer = self.peer;
-        let state = self.rail_mut(rail).ok_or(Full)?;
-        let header = TrunkHeader { number: state.next_number, ack_now, ack: state.arrived.ack(now), body };
-        let mut bytes = header.emit();
-        bytes.put(inner);
-        device.send(rail, peer, bytes.as_slice(), payload)?;
-        state.arrived.acked(now);
-        Ok(())
+    fn any_up(&self) -> bool {
+        self.rails.iter().any(|state| state.health == Health::Up)
     }
 
     /// Offers a packet of the stream. `false`: not now.
@@ -183,45 +126,11 @@ impl Trunk {
         if !self.stream.has_room() || self.stream.next_again().is_some() {
             return false;
         }
-        let sent = self.send_stream(device, now, sequence, header, payload);
+        let sent = send_stream(&mut self.rails, device, now, sequence, header, payload);
         if sent {
             self.stream.keep(sequence, header, &payload);
         }
         sent
-    }
-
-    /// By the best rail that takes it.
-    fn send_stream<D: Device>(
-        &mut self,
-        device: &mut D,
-        now: Instant,
-        sequence: u32,
-        header: &[u8],
-        payload: Payload<'_>,
-    ) -> bool {
-        let payload_bytes = payload_len(&payload);
-        let bytes = (TRUNK_PREFIX_BYTES + header.len() + payload_bytes) as u64;
-        let mut send = |trunk: &mut Self, rail| {
-            let is_sent = trunk.transmit(device, now, rail, (Body::Stream, false), header, payload).is_ok();
-            if is_sent {
-                let state = trunk.rail_mut(rail).expect("the policy names a rail there is");
-                state.on_sent(Carried::Stream(sequence), bytes, now);
-            }
-            is_sent
-        };
-        // Single rail: no choice to make.
-        if let [only] = &self.rails[..] {
-            let (rail, is_up) = (only.rail, only.health == Health::Up);
-            return is_up && send(self, rail);
-        }
-        let mut full = RailSet::default();
-        while let Some(rail) = best_rail(&self.rails, bytes, full, payload_bytes > 0) {
-            if send(self, rail) {
-                return true;
-            }
-            full.0 |= RailSet::one(rail).0;
-        }
-        false
     }
 
     /// Sends a unit's bytes by a rail.
@@ -236,20 +145,11 @@ impl Trunk {
     ) -> Result<(), Full> {
         let Units { transfer, receiver, unit_bytes, run } = *units;
         let body = Body::Fragment { receiver, first: run.first, unit_bytes };
-        self.transmit(device, now, rail, (body, ack_now), &[], payload)?;
-        let bytes = (FRAGMENT_HEADER_BYTES + payload_len(&payload)) as u64;
-        let state = self.rail_mut(rail).expect("the policy names a rail there is");
-        state.on_sent(Carried::Units(transfer, run), bytes, now);
-        Ok(())
+        let state = self.rail_mut(rail).ok_or(Full)?;
+        state.transmit(device, now, (body, ack_now), Some(Carried::Units(transfer, run)), &[], payload)
     }
 
-    /// A put or get begins on a rail, or ends.
-    pub(super) fn begin_operation(&mut self, rail: Rail, bytes: u64, now: Instant) {
-        if let Some(state) = self.rail_mut(rail) {
-            state.begin_operation(bytes, now);
-        }
-    }
-
+    /// A put or get on a rail has ended.
     pub(super) fn end_operation(&mut self, rail: Rail, bytes: u64, at: Instant, worked: bool, now: Instant) {
         if let Some(state) = self.rail_mut(rail) {
             state.end_operation(bytes, at, worked, now);
@@ -270,78 +170,49 @@ impl Trunk {
         }
     }
 
-    /// Units have been put: the next [`flush`](Self::flush) tells the receiver.
-    pub(super) fn tell_placed(&mut self, rail: Rail, units: Units) {
-        self.placed.push_back((rail, units));
-    }
-
     /// Retransmits lost packets, reports placed units, sends due acknowledgements. Returns whether anything
     /// was sent, and whether the device took everything.
     pub(super) fn flush<D: Device>(&mut self, device: &mut D, now: Instant) -> (bool, bool) {
         let mut took = false;
-        while let Some(sequence) = self.stream.next_again() {
-            if !self.rails.iter().any(|state| state.health == Health::Up) {
-                break;
-            }
-            // Taken out for the call, and put back: it may be needed again.
-            let stream = core::mem::take(&mut self.stream);
-            let kept = stream.get(sequence).expect("what goes again is kept");
-            let header = &kept.bytes[..kept.header_bytes];
-            let sent = self.send_stream(device, now, sequence, header, kept.payload());
-            self.stream = stream;
-            if !sent {
+        while self.any_up()
+            && let Some((sequence, kept)) = self.stream.next_again()
+        {
+            let (header, payload) = kept.parts();
+            if !send_stream(&mut self.rails, device, now, sequence, header, payload) {
                 return (took, false);
             }
             self.stream.again_sent();
             took = true;
         }
-        for _ in 0..self.placed.len() {
-            let Some(placed) = self.placed.pop_front() else { break };
-            if !self.send_placed(device, now, placed.0, &placed.1) {
-                self.placed.push_front(placed);
+        while let Some((rail, units)) = self.placed.front().copied() {
+            if !self.send_placed(device, now, rail, &units) {
                 return (took, false);
             }
+            self.placed.pop_front();
             took = true;
         }
-        let (acked, all) = self.flush_acks(device, now);
-        (took | acked, all)
+        let mut all = true;
+        for state in self.rails.iter_mut().filter(|state| state.arrived.is_due(now)) {
+            if state.health != Health::Down && state.tell(device, now, (Body::Ack, false), None).is_ok() {
+                took = true;
+            } else if state.health == Health::Up {
+                all = false;
+            } else {
+                state.arrived.acked(now);
+            }
+        }
+        (took, all)
     }
 
     /// `false`: the rail takes nothing now.
     fn send_placed<D: Device>(&mut self, device: &mut D, now: Instant, rail: Rail, units: &Units) -> bool {
         let Units { transfer, receiver, unit_bytes, run } = *units;
-        if self.rail_mut(rail).is_none_or(|state| state.health != Health::Up) {
+        let Some(state) = self.rail_mut(rail).filter(|state| state.health == Health::Up) else {
             self.settled.push(LinkEvent::Lost(transfer, run));
             return true;
-        }
+        };
         let body = Body::Placed { receiver, first: run.first, unit_bytes, count: run.count };
-        if self.transmit(device, now, rail, (body, true), &[], NO_PAYLOAD).is_err() {
-            return false;
-        }
-        if let Some(state) = self.rail_mut(rail) {
-            state.on_sent(Carried::Units(transfer, run), 0, now);
-        }
-        true
-    }
-
-    fn flush_acks<D: Device>(&mut self, device: &mut D, now: Instant) -> (bool, bool) {
-        let (mut took, mut all) = (false, true);
-        for index in 0..self.rails.len() {
-            let RailState { rail, health, ref arrived, .. } = self.rails[index];
-            if arrived.due().is_none_or(|due| due > now) {
-                continue;
-            }
-            if health == Health::Down {
-                self.rails[index].arrived.acked(now);
-            } else if self.transmit(device, now, rail, (Body::Ack, false), &[], NO_PAYLOAD).is_ok() {
-                took = true;
-            } else if health == Health::Silent {
-                self.rails[index].arrived.acked(now);
-            } else {
-                all = false;
-            }
-        }
-        (took, all)
+        state.tell(device, now, (body, true), Some(Carried::Units(transfer, run))).is_ok()
     }
 
     /// Handles a packet of a rail. Returns whether it settled packets in flight.
@@ -396,32 +267,12 @@ impl Trunk {
     }
 
     fn note_none_up(&mut self, now: Instant) {
-        if self.rails.iter().any(|state| state.health == Health::Up) {
-            self.none_up_since = None;
-        } else {
-            self.none_up_since.get_or_insert(now);
-        }
+        self.none_up_since = if self.any_up() { None } else { self.none_up_since.or(Some(now)) };
     }
 
     /// Whether nothing was ever sent or received, and no rail has come up.
     pub(super) fn is_unused(&self) -> bool {
         !self.was_up && self.is_quiet() && self.rails.iter().all(RailState::is_unused)
-    }
-
-    /// Whether that no rail has ever worked was reported, and it is so.
-    pub(super) fn is_never_reached(&self) -> bool {
-        self.is_never_reached && self.is_unused()
-    }
-
-    /// That no rail has ever worked is no reason to give the peer up yet: it is reported again, as late.
-    pub(super) fn bear_with(&mut self, now: Instant) {
-        (self.is_never_reached, self.none_up_since) = (true, Some(now));
-    }
-
-    /// The first time that is known since the rails were reported: what they were reported to be, they are
-    /// from now on.
-    pub(super) fn start_time(&mut self, now: Instant) {
-        self.none_up_since = self.none_up_since.map(|_| now);
     }
 
     /// Looks after time. `false`: the peer has been without a rail for too long, or without one that brings
@@ -437,7 +288,7 @@ impl Trunk {
                         is_lost |= self.on_silent(index, now);
                     }
                 }
-                Health::Silent => self.check_silent(device, index, now),
+                Health::Silent => self.rails[index].check_silent(device, self.config.probe_interval, now),
                 Health::Down => {}
             }
         }
@@ -466,28 +317,21 @@ impl Trunk {
         if now < state.judge_at || !state.is_waiting() {
             return;
         }
-        let others = self.rails.iter().filter(|other| other.rail != state.rail);
-        let rail = state.rail;
-        let evidence = Evidence {
-            waiting_since: state.waiting_since,
-            others_heard_at: others.filter_map(|other| other.heard_at).max(),
-            network_owes: device.heard(rail, self.peer),
-        };
+        let RailState { rail, peer, waiting_since, .. } = *state;
+        let others = self.rails.iter().filter(|other| other.rail != rail);
+        let others_heard_at = others.filter_map(|other| other.heard_at).max();
+        let evidence = Evidence { waiting_since, others_heard_at, network_owes: device.heard(rail, peer) };
         let state = &mut self.rails[index];
         match (judge(&evidence, &self.config, now), state.suspect_since) {
-            (Verdict::Wait(until), _) => {
-                state.suspect_since = None;
-                state.judge_at = until;
-            }
-            (Verdict::LookAgain, Some(since)) if now >= since + SECOND_LOOK => {
+            (Some(until), _) => (state.suspect_since, state.judge_at) = (None, until),
+            (None, Some(since)) if now >= since + SECOND_LOOK => {
                 self.take_out(rail, Health::Silent);
                 self.rails[index].probe_at = now + self.config.probe_interval;
-                device.reset(rail, self.peer);
+                device.reset(rail, peer);
             }
-            (Verdict::LookAgain, since) => {
+            (None, since) => {
                 let since = since.unwrap_or(now);
-                state.suspect_since = Some(since);
-                state.judge_at = since + SECOND_LOOK;
+                (state.suspect_since, state.judge_at) = (Some(since), since + SECOND_LOOK);
             }
         }
     }
@@ -495,65 +339,30 @@ impl Trunk {
     /// Asks a rail that owes acknowledgements; if of data, also those that owe none, to see whether the peer
     /// is awake. (If of questions too, an idle link that loses much would ask without end.)
     fn ask<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
-        let (asked, owes_data) = (self.rails[index].rail, self.rails[index].carries_data());
-        let idle = |state: &&RailState| {
-            owes_data && state.rail != asked && state.health == Health::Up && !state.is_waiting()
-        };
-        let others: RailSet = RailSet(self.rails.iter().filter(idle).map(|state| 1 << state.rail.0).sum());
-        for rail in others.iter().chain([asked]) {
-            self.probe(device, now, rail);
+        if self.rails[index].carries_data() {
+            let idle =
+                self.rails.iter_mut().filter(|state| state.health == Health::Up && !state.is_waiting());
+            idle.for_each(|state| state.probe(device, now));
         }
-        let state = &mut self.rails[index];
-        state.probes += 1;
-        let next =
-            Duration(state.rate.rtt().0.saturating_mul(4)) + Duration::from_ms(20 << state.probes.min(4));
-        state.probe_at = now + next.min(PATIENCE_MAX);
-    }
-
-    fn check_silent<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
-        if now < self.rails[index].probe_at {
-            return;
-        }
-        let state = &mut self.rails[index];
-        state.forget_but(PROBES_REMEMBERED);
-        state.probe_at = now + self.config.probe_interval;
-        let rail = state.rail;
-        self.probe(device, now, rail);
-    }
-
-    /// Sends a question by a rail, if that takes one now.
-    fn probe<D: Device>(&mut self, device: &mut D, now: Instant, rail: Rail) {
-        if self.transmit(device, now, rail, (Body::Probe, true), &[], NO_PAYLOAD).is_ok()
-            && let Some(state) = self.rail_mut(rail)
-        {
-            state.on_sent(Carried::Probe, 0, now);
-        }
+        self.rails[index].ask(device, now);
     }
 
     /// When [`check`](Self::check) or [`flush`](Self::flush) has something to do. `is_full`: the device has
     /// refused what is due already.
     pub(super) fn deadline(&self, is_full: bool) -> Instant {
-        let ack = |state: &RailState| state.arrived.due().filter(|_| !is_full).unwrap_or(Instant::FAR_FUTURE);
-        let rails = self.rails.iter().map(|state| match state.health {
-            Health::Up => state.deadline().min(ack(state)),
-            Health::Silent => state.probe_at.min(ack(state)),
-            Health::Down => Instant::FAR_FUTURE,
-        });
-        let give_up =
-            self.none_up_since.map_or(Instant::FAR_FUTURE, |since| since + self.config.peer_timeout);
-        rails.min().unwrap_or(Instant::FAR_FUTURE).min(give_up)
-    }
-
-    /// A message's data is complete, by pieces on any rails. Its sender waits for all acknowledgements, but
-    /// cannot always know the last piece on each rail to ask for them.
-    pub(super) fn has_all(&mut self, now: Instant) {
-        self.rails.iter_mut().for_each(|state| state.arrived.hurry(now));
+        let deadline_of = |state: &RailState| {
+            let due = state.arrived.due.filter(|_| !is_full && state.health != Health::Down);
+            state.deadline().min(due.unwrap_or(Instant::FAR_FUTURE))
+        };
+        let give_up = self.none_up_since.map(|since| since + self.config.peer_timeout);
+        self.rails.iter().map(deadline_of).chain(give_up).min().unwrap_or(Instant::FAR_FUTURE)
     }
 
     /// Whether an acknowledgement or a retransmission is due now.
     pub(super) fn wants_flush(&mut self, now: Instant) -> bool {
-        let due = |state: &RailState| state.arrived.due().is_some_and(|due| due <= now);
-        self.stream.next_again().is_some() || !self.placed.is_empty() || self.rails.iter().any(due)
+        self.stream.next_again().is_some()
+            || !self.placed.is_empty()
+            || self.rails.iter().any(|state| state.arrived.is_due(now))
     }
 
     /// Whether the peer has all that was sent.
@@ -563,11 +372,6 @@ impl Trunk {
             && self.backlog_bytes == 0
             && self.placed.is_empty()
             && self.rails.iter().all(idle)
-    }
-
-    /// Whether a rail works, as far as is known.
-    pub(super) fn is_up(&self, rail: Rail) -> bool {
-        self.rails.iter().any(|state| state.rail == rail && state.health == Health::Up)
     }
 
     /// Probes a peer that has been silent for `interval` and owes nothing while a request waits for it. The
@@ -586,12 +390,6 @@ impl Trunk {
         }
     }
 
-    /// Tells a peer that was given up, and does not know, that it is not talked to any more. It goes by the
-    /// rail that its packet came by; should it be lost, the peer's next packet brings another.
-    pub(super) fn refuse<D: Device>(&mut self, device: &mut D, rail: Rail, now: Instant) {
-        let _ = self.transmit(device, now, rail, (Body::Bye, false), &[], NO_PAYLOAD);
-    }
-
     /// All packets in flight have arrived.
     pub(super) fn settle_all(&mut self) {
         let Self { rails, stream, settled, .. } = self;
@@ -602,15 +400,39 @@ impl Trunk {
 
     /// The peer is lost: no packet is in flight any more.
     pub(super) fn close(&mut self) {
-        self.stream = Stream::default();
-        self.held = Reorder::default();
-        self.placed.clear();
-        self.waiting.clear();
-        self.settled.clear();
-        self.backlog_bytes = 0;
-        (self.none_up_since, self.failing_since) = (None, None);
+        let rails = core::mem::take(&mut self.rails);
+        *self = Self { config: self.config, rails, ..Self::default() };
         self.rails.iter_mut().for_each(RailState::close);
     }
+}
+
+/// Sends a packet of the stream by the best rail that takes it.
+fn send_stream<D: Device>(
+    rails: &mut [RailState],
+    device: &mut D,
+    now: Instant,
+    sequence: u32,
+    header: &[u8],
+    payload: Payload<'_>,
+) -> bool {
+    let carried = Some(Carried::Stream(sequence));
+    let mut send = |state: &mut RailState| {
+        state.transmit(device, now, (Body::Stream, false), carried, header, payload).is_ok()
+    };
+    // Single rail: no choice to make.
+    if let [only] = rails {
+        return only.health == Health::Up && send(only);
+    }
+    let payload_bytes = payload_len(&payload);
+    let bytes = (TRUNK_PREFIX_BYTES + header.len() + payload_bytes) as u64;
+    let mut full = RailSet::default();
+    while let Some(state) = best_rail(rails, bytes, full, payload_bytes > 0) {
+        if send(state) {
+            return true;
+        }
+        full.0 |= RailSet::one(state.rail).0;
+    }
+    false
 }
 
 /// Reports the fate of a packet in flight: to the stream itself, and to requests by the list.
@@ -646,10 +468,10 @@ fn turn([a, b]: [ProcessId; 2], place: usize, count: usize) -> usize {
 /// it first; of several, by turn or the first. Packets without data go by the first: a link that has seen its
 /// own rail idle would give it more of long messages' data than others do, and measure it as faster still.
 #[inline]
-fn best_rail(rails: &[RailState], bytes: u64, full: RailSet, by_turn: bool) -> Option<Rail> {
-    let may_go = |state: &&RailState| state.health == Health::Up && !full.contains(state.rail);
-    let key = |state: &&RailState| (state.finish_ps(bytes), if by_turn { state.turn } else { 0 });
-    rails.iter().filter(may_go).min_by_key(key).map(|state| state.rail)
+fn best_rail(rails: &mut [RailState], bytes: u64, full: RailSet, by_turn: bool) -> Option<&mut RailState> {
+    let may_go = |state: &&mut RailState| state.health == Health::Up && !full.contains(state.rail);
+    let key = |state: &&mut RailState| (state.finish_ps(bytes), if by_turn { state.turn } else { 0 });
+    rails.iter_mut().filter(may_go).min_by_key(key)
 }
 
 #[cfg(test)]

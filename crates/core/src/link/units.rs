@@ -116,7 +116,8 @@ impl Link {
             return (vec![Part { rail: self.rail, rest: Run { first: 0, count: units } }], false);
         };
         let policy = trunk.config.policy;
-        (stripe::shares(policy, trunk.views(), units), policy != Policy::Adaptive)
+        trunk.look(self.unit_bytes);
+        (stripe::shares(policy, &trunk.views, units), policy != Policy::Adaptive)
     }
 
     /// The bytes that a transfer has still to send were `before`, and are `after`.
@@ -131,7 +132,7 @@ impl Link {
     #[inline]
     pub(crate) fn look(&mut self) {
         if let Some(trunk) = &mut self.trunk {
-            trunk.views();
+            trunk.look(self.unit_bytes);
         }
     }
 
@@ -141,7 +142,7 @@ impl Link {
         let Some(trunk) = &self.trunk else {
             return if self.pending.is_empty() { Pick::Rail(self.rail) } else { Pick::Full };
         };
-        match pick(rest, trunk.current_views(), trunk.backlog_bytes) {
+        match pick(rest, &trunk.views, trunk.backlog_bytes) {
             Some(rail) => Pick::Rail(rail),
             None if trunk.some_full => Pick::Full,
             None => Pick::NoRoom,
@@ -168,7 +169,7 @@ impl Link {
         let units = |packet_bytes: usize| packet_bytes.saturating_sub(FRAGMENT_HEADER_BYTES) as u64 / unit;
         let rooms = [capabilities.packet_bytes_max, capabilities.long_packet_bytes_max].map(units);
         let bytes = rest.share_of(rail).unwrap_or(trunk.backlog_bytes);
-        let most = stripe::packet_units(trunk.current_views(), rail, unit, rooms, bytes);
+        let most = stripe::packet_units(&trunk.views, rail, unit, rooms, bytes);
         // Packets of like length, and no short one at the end.
         let left = u64::from(neighbours.max(1));
         left.div_ceil(left.div_ceil(most))
@@ -180,7 +181,7 @@ impl Link {
         let Some(trunk) = &self.trunk else { return (most / unit).max(1) };
         let bytes = match rest.share_of(rail) {
             Some(left) if left > 0 => left,
-            _ => put_bytes(rest.total_bytes, trunk.backlog_bytes, trunk.current_views()),
+            _ => put_bytes(rest.total_bytes, trunk.backlog_bytes, &trunk.views),
         };
         (bytes.min(most) / unit).max(1)
     }
@@ -204,9 +205,9 @@ impl Link {
         let length = crate::buffer::payload_len(&payload) as u64;
         let rest = trunk.backlog_bytes.saturating_sub(length);
         // As the rails were looked at last.
-        let views = trunk.current_views();
+        let views = &trunk.views;
         let ack_now = is_end
-            || stripe::fills(views, rail, length, trunk.unit_bytes.into(), rest)
+            || stripe::fills(views, rail, length, self.unit_bytes.into(), rest)
             || stripe::is_last(views, rail, length, rest);
         trunk.send_units(device, now, rail, units, payload, ack_now).map(|()| run.count)
     }
@@ -224,14 +225,14 @@ impl Link {
     /// rails, those with the fewest gets and puts under way. Empty: any rail gets all of it.
     pub(crate) fn get_parts(&self, offered: RailSet, total_bytes: u64) -> Vec<(Rail, u64)> {
         let Some(trunk) = &self.trunk else { return Vec::new() };
-        let views = trunk.least_busy(offered, get_rails_max(total_bytes));
+        let views = trunk.least_busy(offered, get_rails_max(total_bytes), self.unit_bytes);
         get_ends(trunk.config.policy, &views, total_bytes)
     }
 
     /// A put or get of `bytes` begins on a rail.
     pub(crate) fn begin_operation(&mut self, rail: Rail, bytes: u64, now: Instant) {
-        if let Some(trunk) = &mut self.trunk {
-            trunk.begin_operation(rail, bytes, now);
+        if let Some(state) = self.trunk.as_mut().and_then(|trunk| trunk.rail_mut(rail)) {
+            state.begin_operation(bytes, now);
         }
     }
 
@@ -263,7 +264,7 @@ impl Links {
     /// A rail has put units: the same rail tells the receiver. Only if [`Link::settles_later`].
     pub(crate) fn tell_placed(&mut self, index: LinkIndex, rail: Rail, units: Units) {
         if let Some(trunk) = &mut self.get_mut(index).trunk {
-            trunk.tell_placed(rail, units);
+            trunk.placed.push_back((rail, units));
             self.list(index);
         }
     }

@@ -89,7 +89,8 @@ impl Links {
         for at in 0..self.trunks.len() {
             let index = self.trunks[at];
             if let Some(trunk) = &mut self.get_mut(index).trunk {
-                trunk.start_time(now);
+                // What the rails were reported to be, they are from now on.
+                trunk.none_up_since = trunk.none_up_since.map(|_| now);
             }
         }
     }
@@ -144,11 +145,11 @@ impl Links {
     }
 
     /// A peer that was never reached is not given up: nobody needs it. If nothing changes, the same is
-    /// reported again.
+    /// reported again, as late.
     pub(crate) fn bear_with(&mut self, index: LinkIndex) {
         let now = self.clock.now;
         if let Some(trunk) = &mut self.get_mut(index).trunk {
-            trunk.bear_with(now);
+            (trunk.is_never_reached, trunk.none_up_since) = (true, Some(now));
         }
     }
 
@@ -163,7 +164,8 @@ impl Links {
     /// reached.
     pub(crate) fn is_out_of_reach(&self, peer: ProcessId) -> bool {
         let Some(link) = self.index_of(peer).map(|index| self.get(index)) else { return false };
-        link.failed.is_some() || link.trunk.as_ref().is_some_and(|trunk| trunk.is_never_reached())
+        link.failed.is_some()
+            || link.trunk.as_ref().is_some_and(|trunk| trunk.is_never_reached && trunk.is_unused())
     }
 
     /// The links that acknowledge.
