@@ -6,7 +6,7 @@
 //! and waits behind them, so order stays. A program notices if it has more sends than that under way to one
 //! process and the receiver wants a later one first.
 
-use super::{LinkIndex, Links, Outgoing};
+use super::{LinkIndex, Links};
 use crate::data::Data;
 use crate::device::Device;
 use crate::error::Blame;
@@ -27,9 +27,7 @@ pub(super) struct Announcements {
     unanswered: u32,
     /// The peer's that wait unmatched here.
     unmatched: u32,
-    held_back: VecDeque<Outgoing>,
-    /// The link's `eager_bytes_end` while nothing is held back.
-    eager_bytes_end: usize,
+    held_back: VecDeque<Header>,
 }
 
 impl Links {
@@ -41,10 +39,8 @@ impl Links {
             self.offer_or_queue(device, index, header, Data::EMPTY);
             return;
         }
-        if link.announcements.held_back.is_empty() {
-            link.announcements.eager_bytes_end = core::mem::replace(&mut link.eager_bytes_end, 0);
-        }
-        link.announcements.held_back.push_back(Outgoing { header, payload: Data::EMPTY, request: None });
+        link.eager_bytes_end = 0;
+        link.announcements.held_back.push_back(header);
     }
 
     /// The peer has answered an announcement, or it is withdrawn: the next one may go.
@@ -55,15 +51,14 @@ impl Links {
         if let Some(next) = announcements.held_back.pop_front() {
             announcements.unanswered += 1;
             self.end_holding_back(index);
-            self.queue(index, next);
+            self.queue_control(index, next);
         }
     }
 
     /// Takes back an announcement that is held back. `false`: it has left.
     pub(crate) fn take_back(&mut self, index: LinkIndex, sender: RequestId) -> bool {
         let held_back = &mut self.get_mut(index).announcements.held_back;
-        let is_it =
-            |outgoing: &Outgoing| matches!(outgoing.header, Header::Rts { sender: by, .. } if by == sender);
+        let is_it = |header: &Header| matches!(header, Header::Rts { sender: by, .. } if *by == sender);
         let Some(at) = held_back.iter().position(is_it) else { return false };
         held_back.remove(at);
         self.end_holding_back(index);
@@ -73,7 +68,7 @@ impl Links {
     fn end_holding_back(&mut self, index: LinkIndex) {
         let link = self.get_mut(index);
         if link.announcements.held_back.is_empty() {
-            link.eager_bytes_end = link.announcements.eager_bytes_end;
+            link.eager_bytes_end = link.short_bytes_end();
         }
     }
 

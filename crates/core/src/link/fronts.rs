@@ -9,50 +9,39 @@ use crate::ids::{Rail, RequestId};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The packets of which a part has been taken.
+/// The packets of which a part has been taken: the rail, the receiver, and which bytes of its message.
 #[derive(Default)]
-pub(super) struct Fronts(Vec<(Rail, Place)>);
+pub(super) struct Fronts(Vec<(Rail, RequestId, Range<u64>)>);
 
-/// Bytes of a message.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Place {
-    receiver: RequestId,
-    bytes: Range<u64>,
-}
-
-impl Place {
-    fn of(units: &UnitsReceived) -> Self {
-        let begin = u64::from(units.first) * u64::from(units.unit_bytes);
-        let length = match units.carrying {
-            Carrying::Bytes(bytes) => bytes,
-            Carrying::Units(count) => u64::from(count) * u64::from(units.unit_bytes),
-        };
-        Self { receiver: units.receiver, bytes: begin..begin.saturating_add(length) }
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        self.receiver == other.receiver
-            && self.bytes.start < other.bytes.end
-            && other.bytes.start < self.bytes.end
-    }
+/// Which bytes of a message units are.
+fn bytes_of(units: &UnitsReceived) -> Range<u64> {
+    let begin = u64::from(units.first) * u64::from(units.unit_bytes);
+    let length = match units.carrying {
+        Carrying::Bytes(bytes) => bytes,
+        Carrying::Units(count) => u64::from(count) * u64::from(units.unit_bytes),
+    };
+    begin..begin.saturating_add(length)
 }
 
 impl Fronts {
     /// Whether units may be taken to their place by a rail: no other is taking them there.
     pub(super) fn allow(&self, rail: Rail, units: &UnitsReceived) -> bool {
-        let place = Place::of(units);
-        self.0.iter().all(|(other, taken)| *other == rail || !taken.overlaps(&place))
+        let bytes = bytes_of(units);
+        self.0.iter().all(|(other, receiver, taken)| {
+            let is_apart = taken.end <= bytes.start || bytes.end <= taken.start;
+            *other == rail || *receiver != units.receiver || is_apart
+        })
     }
 
     /// A part has been taken.
     pub(super) fn begin(&mut self, rail: Rail, units: &UnitsReceived) {
         self.end(rail);
-        self.0.push((rail, Place::of(units)));
+        self.0.push((rail, units.receiver, bytes_of(units)));
     }
 
     /// The packet is whole, lost, or no longer wanted.
     pub(super) fn end(&mut self, rail: Rail) {
-        self.0.retain(|(other, _)| *other != rail);
+        self.0.retain(|(other, ..)| *other != rail);
     }
 }
 
@@ -64,14 +53,6 @@ mod tests {
         let receiver = RequestId { index: receiver, generation: 0 };
         let carrying = Carrying::Bytes(bytes);
         UnitsReceived { receiver, first, unit_bytes: 100, carrying, unit_bytes_min: 1 }
-    }
-
-    #[test]
-    fn a_count_of_units_stands_for_their_bytes() {
-        let (mut fronts, [a, b]) = (Fronts::default(), [Rail(0), Rail(1)]);
-        fronts.begin(a, &UnitsReceived { carrying: Carrying::Units(3), ..units(7, 2, 0) });
-        assert!(!fronts.allow(b, &units(7, 4, 100)));
-        assert!(fronts.allow(b, &units(7, 5, 100)) && fronts.allow(b, &units(7, 1, 100)));
     }
 
     #[test]
@@ -87,5 +68,9 @@ mod tests {
         assert!(fronts.allow(b, &units(7, 2, 100)), "the rail has gone on");
         fronts.end(a);
         assert!(fronts.allow(b, &units(7, 9, 100)));
+        // A count of units stands for their bytes.
+        fronts.begin(a, &UnitsReceived { carrying: Carrying::Units(3), ..units(7, 2, 0) });
+        assert!(!fronts.allow(b, &units(7, 4, 100)));
+        assert!(fronts.allow(b, &units(7, 5, 100)) && fronts.allow(b, &units(7, 1, 100)));
     }
 }

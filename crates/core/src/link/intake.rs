@@ -1,7 +1,7 @@
 //! Packets that arrive by a link, up to their meaning.
 
 use super::{LinkEvent, LinkIndex, Links};
-use crate::buffer::{Payload, Piece, payload_len};
+use crate::buffer::{NO_PAYLOAD, Payload, Piece, payload_len};
 use crate::device::{Device, Incoming, Packet};
 use crate::error::Blame;
 use crate::ids::{ProcessId, Rail, RequestId};
@@ -63,39 +63,35 @@ impl Links {
         }
         self.note_packet(index, rail, &header, (packet.header.len() + packet.payload.len()) as u64);
         let rest = &packet.header[len..];
-        let payload = [Piece::Bytes(rest), packet.payload];
-        Ok(match header.body {
+        let payload = match header.body {
             Body::Stream => return self.receive_stream(index, Packet { header: rest, ..packet }),
-            Body::Fragment { receiver, first, unit_bytes } => {
-                let carrying = Carrying::Bytes(payload_len(&payload) as u64);
-                Received::Units(self.units_received(index, receiver, (first, unit_bytes), carrying), payload)
-            }
-            Body::Placed { receiver, first, unit_bytes, count } => {
-                let carrying = Carrying::Units(count);
-                let units = self.units_received(index, receiver, (first, unit_bytes), carrying);
-                Received::Units(units, crate::buffer::NO_PAYLOAD)
-            }
-            Body::Ack | Body::Probe | Body::Bye => Received::Nothing,
-        })
+            Body::Placed { .. } => NO_PAYLOAD,
+            _ => [Piece::Bytes(rest), packet.payload],
+        };
+        let units = self.units_of(index, header.body, payload_len(&payload));
+        Ok(units.map_or(Received::Nothing, |units| Received::Units(units, payload)))
     }
 
-    fn units_received(
-        &self,
-        index: LinkIndex,
-        receiver: RequestId,
-        (first, unit_bytes): (u32, u32),
-        carrying: Carrying,
-    ) -> UnitsReceived {
+    /// The units that a packet names, if it is about any.
+    fn units_of(&self, index: LinkIndex, body: Body, payload_bytes: usize) -> Option<UnitsReceived> {
+        let (receiver, first, unit_bytes, carrying) = match body {
+            Body::Fragment { receiver, first, unit_bytes } => {
+                (receiver, first, unit_bytes, Carrying::Bytes(payload_bytes as u64))
+            }
+            Body::Placed { receiver, first, unit_bytes, count } => {
+                (receiver, first, unit_bytes, Carrying::Units(count))
+            }
+            _ => return None,
+        };
         let unit_bytes_min = UNIT_BYTES_MIN.min(self.get(index).unit_bytes);
-        UnitsReceived { receiver, first, unit_bytes, carrying, unit_bytes_min }
+        Some(UnitsReceived { receiver, first, unit_bytes, carrying, unit_bytes_min })
     }
 
     /// A packet has come whole: acknowledgements are owed and taken.
     pub(crate) fn note_packet(&mut self, index: LinkIndex, rail: Rail, header: &TrunkHeader, bytes: u64) {
-        let now = self.now();
-        let Some(trunk) = &mut self.get_mut(index).trunk else { return };
-        if trunk.on_packet(rail, header, bytes, now) {
-            self.tell_settled(index);
+        let Some(trunk) = &mut self.links[index as usize].trunk else { return };
+        if trunk.on_packet(rail, header, bytes, self.clock.now) {
+            self.events.extend(trunk.settled.drain(..));
             self.wake_waiting(index);
         }
     }
@@ -118,8 +114,7 @@ impl Links {
     #[inline]
     pub(crate) fn next_held(&mut self, index: LinkIndex) -> Option<(Vec<u8>, usize)> {
         let link = self.get_mut(index);
-        let held = link.trunk.as_mut()?.held.take(link.receive_sequence)?;
-        Some((held.bytes, held.virtual_bytes))
+        link.trunk.as_mut()?.held.take(link.receive_sequence)
     }
 
     /// Takes back the memory of a packet.
@@ -163,9 +158,8 @@ impl Links {
             return is_next.then_some(Front::Packet(prefix, parsed));
         };
         let (parsed, _) = trunk::parse(header).ok()?;
-        let Body::Fragment { receiver, first, unit_bytes } = parsed.body else { return None };
-        let carrying = Carrying::Bytes(payload_bytes as u64);
-        let units = self.units_received(index, receiver, (first, unit_bytes), carrying);
+        let Body::Fragment { .. } = parsed.body else { return None };
+        let units = self.units_of(index, parsed.body, payload_bytes)?;
         trunk.fronts.allow(rail, &units).then_some(Front::Units(units, parsed))
     }
 
@@ -194,12 +188,9 @@ impl Links {
     /// A device says that a rail broke, or works.
     #[cold]
     pub(crate) fn handle_rail<D: Device>(&mut self, device: &D, rail: Rail, peer: ProcessId, is_up: bool) {
-        if !self.want_time() {
-            self.note_unknown_time();
-        }
+        self.clock.is_unknown |= !self.want_time();
         let (index, now) = (self.to(device, peer), self.now());
-        let link = self.get_mut(index);
-        let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) else { return };
+        let Some(trunk) = self.get_mut(index).working_trunk() else { return };
         if is_up {
             trunk.on_rail_up(rail, now);
         } else {

@@ -183,6 +183,12 @@ impl Link {
         length_bytes < self.eager_bytes_end && cells_of(length_bytes) <= self.credits
     }
 
+    /// Eager messages that need no further look are shorter while no announcement is held back.
+    fn short_bytes_end(&self) -> usize {
+        let [above, most] = self.eager_learnt_bytes;
+        if most == 0 { self.eager_bytes_max } else { self.eager_bytes_max.min(above) }.saturating_add(1)
+    }
+
     /// The same of a message for which the short path's limit is too low. `is_learnt`: its way was measured.
     pub(crate) fn allows_longer_eager(&self, length_bytes: usize, is_learnt: bool) -> bool {
         let most = if is_learnt { self.eager_learnt_bytes[1] } else { self.eager_bytes_max };
@@ -222,6 +228,11 @@ impl Link {
     pub(crate) fn is_up(&self, rail: Rail) -> bool {
         let is_up = |state: &RailState| state.rail == rail && state.health == Health::Up;
         self.rails.contains(rail) && self.trunk.as_ref().is_none_or(|trunk| trunk.rails.iter().any(is_up))
+    }
+
+    /// What numbers and acknowledges its packets, as long as anything goes over it.
+    fn working_trunk(&mut self) -> Option<&mut Trunk> {
+        self.trunk.as_deref_mut().filter(|_| self.failed.is_none())
     }
 
     /// Credit is spent on an eager message.
@@ -387,11 +398,6 @@ pub(crate) fn eager_bytes_max<'a>(
         .min(stream::STREAM_BYTES_MAX / 2)
 }
 
-/// The least length that is too long.
-const fn eager_bytes_end(eager_bytes_max: usize) -> usize {
-    eager_bytes_max.saturating_add(1)
-}
-
 /// All links, made when first needed.
 pub(crate) struct Links {
     links: Vec<Link>,
@@ -428,7 +434,7 @@ const NOBODY: ProcessId = ProcessId(u32::MAX);
 
 impl Links {
     /// Of a process, behind the first one of its world.
-    pub(crate) const fn new(
+    pub(crate) fn new(
         [first, me]: [ProcessId; 2],
         config: TrunkConfig,
         eager_bytes_max: Option<usize>,
@@ -445,7 +451,7 @@ impl Links {
             eager_bytes_max,
             listed: VecDeque::new(),
             events: VecDeque::new(),
-            clock: upkeep::Clock::new(),
+            clock: upkeep::Clock::default(),
             have_failed: false,
             packed: Vec::new(),
         }
@@ -520,17 +526,13 @@ impl Links {
         let may_learn = !is_trunk && self.eager_bytes_max.is_none();
         let eager_learnt_bytes =
             capabilities().find(|_| may_learn).map_or([0; 2], RailCapabilities::eager_learnt_payload_bytes);
-        let short_bytes_max = match eager_learnt_bytes {
-            [_, 0] => eager_bytes_max,
-            [above, _] => eager_bytes_max.min(above),
-        };
         let index = self.links.len() as LinkIndex;
         let credit_cells = credit_cells(capabilities());
-        self.links.push(Link {
+        let mut link = Link {
             peer,
             rails,
             rail: fastest.map_or(Rail(0), |(rail, _)| rail),
-            eager_bytes_end: eager_bytes_end(short_bytes_max),
+            eager_bytes_end: 0,
             eager_bytes_max,
             eager_learnt_bytes,
             announcements: Announcements::default(),
@@ -548,7 +550,9 @@ impl Links {
             is_plain: fastest.is_some() && !is_trunk,
             gap: Gap::NONE,
             trunk,
-        });
+        };
+        link.eager_bytes_end = link.short_bytes_end();
+        self.links.push(link);
         self.have_failed |= fastest.is_none();
         if is_trunk {
             self.trunks.push(index);
@@ -574,7 +578,7 @@ impl Links {
     /// Whether there is anything to send or to check.
     #[inline]
     pub(crate) fn has_output(&self) -> bool {
-        !self.listed.is_empty() | self.clock.is_check_due()
+        !self.listed.is_empty() | self.clock.is_check_due
     }
 
     /// Whether nothing goes over some link any more.
@@ -675,22 +679,24 @@ impl Links {
 
     /// Returns whether the device took anything, and whether nothing is left.
     fn flush_link<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
-        let now = self.now();
-        let (mut took, all) = self.flush_trunk(device, index);
-        if !all {
-            return (took, false);
+        let Self { links, events, packed, .. } = self;
+        let (now, link, mut took) = (self.clock.now, &mut links[index as usize], false);
+        if let Some(trunk) = &mut link.trunk {
+            let (worked, all) = trunk.flush(device, now);
+            events.extend(trunk.settled.drain(..));
+            if !all {
+                return (worked, false);
+            }
+            took = worked;
         }
-        let link = &mut self.links[index as usize];
         while let Some(Outgoing { header, payload, request }) = link.pending.pop_front() {
-            let taken = payload.with_payload(0, payload.len(), &mut self.packed, |bytes| {
-                link.offer(device, now, &header, bytes)
-            });
-            if !taken {
+            let offer = |bytes: Payload<'_>| link.offer(device, now, &header, bytes);
+            if !payload.with_payload(0, payload.len(), packed, offer) {
                 link.pending.push_front(Outgoing { header, payload, request });
                 return (took, false);
             }
             took = true;
-            self.events.extend(request.map(LinkEvent::Sent));
+            events.extend(request.map(LinkEvent::Sent));
         }
         if link.owes_much() && link.failed.is_none() {
             if !link.offer(device, now, &Header::Credit, NO_PAYLOAD) {

@@ -7,43 +7,16 @@ use alloc::vec::Vec;
 
 /// Packets that may be held. A peer has at most [`STREAM_PACKETS_MAX`](super::stream::STREAM_PACKETS_MAX)
 /// under way.
-pub(super) const HELD_PACKETS_MAX: u32 = super::stream::STREAM_PACKETS_MAX as u32;
+const HELD_PACKETS_MAX: u32 = super::stream::STREAM_PACKETS_MAX as u32;
 
 /// Bytes that may be held. A peer sends no packet while it has
 /// [`STREAM_BYTES_MAX`](super::stream::STREAM_BYTES_MAX) under way, and none is longer than that.
 const HELD_BYTES_MAX: usize = 2 * super::stream::STREAM_BYTES_MAX;
 
-/// A packet of `wire`, copied.
-#[derive(PartialEq, Eq, Debug)]
-pub(super) struct Held {
-    pub(super) bytes: Vec<u8>,
-    /// Further bytes that exist as a number only.
-    pub(super) virtual_bytes: usize,
-}
-
-impl Held {
-    fn len(&self) -> usize {
-        self.bytes.len() + self.virtual_bytes
-    }
-}
-
-/// Decision on a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
-    /// It is its turn.
-    Now,
-    /// Hold it.
-    Hold,
-    /// It has been here.
-    Duplicate,
-    /// No correct peer is so far ahead.
-    TooFar,
-}
-
-/// The packets held, by their sequence.
+/// The packets held, by their sequence: a copy of each, and how many bytes more are virtual.
 #[derive(Default)]
 pub(super) struct Reorder {
-    held: BTreeMap<u32, Held>,
+    held: BTreeMap<u32, (Vec<u8>, usize)>,
     held_bytes: usize,
     spare: VecDeque<Vec<u8>>,
 }
@@ -57,46 +30,30 @@ impl Reorder {
         next: u32,
         packet: &Packet<'_>,
     ) -> Result<bool, Blame> {
-        match self.place(sequence, next) {
-            Place::Now => return Ok(true),
-            Place::Duplicate => {}
-            Place::TooFar => return Err(Blame("a packet far ahead of its turn")),
-            Place::Hold => {
-                let length = packet.header.len().saturating_add(packet.payload.len());
-                if length > HELD_BYTES_MAX - self.held_bytes {
-                    return Err(Blame("more data ahead of its turn than may be under way"));
-                }
-                let mut bytes = self.spare.pop_front().unwrap_or_default();
-                bytes.extend_from_slice(packet.header);
-                bytes.extend_from_slice(packet.payload.bytes().unwrap_or_default());
-                let virtual_bytes = length - bytes.len();
-                self.hold(sequence, Held { bytes, virtual_bytes });
-            }
+        match sequence.wrapping_sub(next) {
+            0 => return Ok(true),
+            ahead if ahead >= 1 << 31 || self.held.contains_key(&sequence) => return Ok(false),
+            ahead if ahead > HELD_PACKETS_MAX => return Err(Blame("a packet far ahead of its turn")),
+            _ => {}
         }
+        let length = packet.header.len().saturating_add(packet.payload.len());
+        if length > HELD_BYTES_MAX - self.held_bytes {
+            return Err(Blame("more data ahead of its turn than may be under way"));
+        }
+        let mut bytes = self.spare.pop_front().unwrap_or_default();
+        bytes.extend_from_slice(packet.header);
+        bytes.extend_from_slice(packet.payload.bytes().unwrap_or_default());
+        let virtual_bytes = length - bytes.len();
+        self.held_bytes += length;
+        self.held.insert(sequence, (bytes, virtual_bytes));
         Ok(false)
     }
 
-    /// Decision on packet `sequence` when `next` is the next in turn.
-    fn place(&self, sequence: u32, next: u32) -> Place {
-        match sequence.wrapping_sub(next) {
-            0 => Place::Now,
-            ahead if ahead >= 1 << 31 => Place::Duplicate,
-            _ if self.held.contains_key(&sequence) => Place::Duplicate,
-            ahead if ahead > HELD_PACKETS_MAX => Place::TooFar,
-            _ => Place::Hold,
-        }
-    }
-
-    fn hold(&mut self, sequence: u32, held: Held) {
-        self.held_bytes += held.len();
-        self.held.insert(sequence, held);
-    }
-
     /// Takes the packet whose turn it is, if it is here.
-    pub(super) fn take(&mut self, next: u32) -> Option<Held> {
-        let held = self.held.remove(&next)?;
-        self.held_bytes -= held.len();
-        Some(held)
+    pub(super) fn take(&mut self, next: u32) -> Option<(Vec<u8>, usize)> {
+        let (bytes, virtual_bytes) = self.held.remove(&next)?;
+        self.held_bytes -= bytes.len() + virtual_bytes;
+        Some((bytes, virtual_bytes))
     }
 
     /// Takes a packet's memory back.
@@ -112,41 +69,39 @@ impl Reorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::Piece;
+
+    fn packet(virtual_bytes: usize) -> Packet<'static> {
+        Packet { header: &[1; 8], payload: Piece::Virtual(virtual_bytes) }
+    }
 
     #[test]
     fn packets_are_given_in_turn_once_and_not_from_far_ahead() {
         for start in [0u32, u32::MAX - 1] {
             let at = |step: u32| start.wrapping_add(step);
             let mut reorder = Reorder::default();
-            assert_eq!(reorder.place(at(0), start), Place::Now);
-            assert_eq!(reorder.place(at(2), start), Place::Hold);
-            reorder.hold(at(2), Held { bytes: Vec::new(), virtual_bytes: 2 });
-            assert_eq!(reorder.place(at(2), start), Place::Duplicate);
-            assert_eq!(reorder.place(at(0), at(1)), Place::Duplicate);
-            assert_eq!(reorder.place(at(HELD_PACKETS_MAX + 1), start), Place::TooFar);
+            let mut come = |step, next| reorder.take_or_hold(at(step), at(next), &packet(2));
+            assert_eq!([come(0, 0), come(2, 0)], [Ok(true), Ok(false)]);
+            assert_eq!([come(2, 0), come(0, 1)], [Ok(false); 2], "they have been here");
+            assert!(come(HELD_PACKETS_MAX + 1, 0).is_err());
             assert_eq!(reorder.take(at(1)), None);
-            assert_eq!(reorder.take(at(2)).map(|held| held.virtual_bytes), Some(2));
-            assert_eq!(reorder.take(at(2)), None);
+            assert_eq!(reorder.take(at(2)), Some(([1; 8].to_vec(), 2)));
+            assert_eq!((reorder.take(at(2)), reorder.held_bytes), (None, 0));
+            assert_eq!(reorder.take_or_hold(at(HELD_PACKETS_MAX), start, &packet(2)), Ok(false));
         }
     }
 
     #[test]
-    fn what_was_taken_leaves_its_place_to_others() {
+    fn as_much_as_may_be_under_way_is_held() {
+        for (bytes, is_held) in [(HELD_BYTES_MAX - 8, true), (HELD_BYTES_MAX - 7, false)] {
+            assert_eq!(Reorder::default().take_or_hold(1, 0, &packet(bytes)).is_ok(), is_held);
+        }
         let mut reorder = Reorder::default();
-        let packet = Packet { header: &[1; 8], payload: crate::buffer::Piece::Virtual(HELD_BYTES_MAX / 2) };
+        let half = packet(HELD_BYTES_MAX / 2);
         for next in 0..8 {
-            assert_eq!(reorder.take_or_hold(next + 1, next, &packet), Ok(false));
-            assert!(reorder.take_or_hold(next + 2, next, &packet).is_err(), "both are too much");
-            assert_eq!(reorder.take(next + 1).map(|held| held.len()), Some(8 + HELD_BYTES_MAX / 2));
-        }
-    }
-
-    #[test]
-    fn exactly_as_much_as_may_be_under_way_is_held() {
-        for (more, is_held) in [(0, true), (1, false)] {
-            let payload = crate::buffer::Piece::Virtual(HELD_BYTES_MAX - 8 + more);
-            let packet = Packet { header: &[1; 8], payload };
-            assert_eq!(Reorder::default().take_or_hold(1, 0, &packet).is_ok(), is_held);
+            assert_eq!(reorder.take_or_hold(next + 1, next, &half), Ok(false));
+            assert!(reorder.take_or_hold(next + 2, next, &half).is_err(), "both are too much");
+            assert!(reorder.take(next + 1).is_some(), "what is taken leaves its place to others");
         }
     }
 }

@@ -15,35 +15,19 @@ const AWAY: Duration = Duration::from_ms(20);
 const CATCHING_UP_ROUNDS_MAX: u32 = 1 << 16;
 
 /// The time as links know it.
+#[derive(Default)]
 pub(super) struct Clock {
-    now: Instant,
+    pub(super) now: Instant,
     /// When links are looked after next.
     next_check: Instant,
     /// Next time to probe the peers that a request waits for; `ZERO`: never probed yet.
     next_keepalive: Instant,
-    is_check_due: bool,
-    /// The device has reported rails before any link needed the time.
-    is_unknown: bool,
+    pub(super) is_check_due: bool,
+    /// The device has reported rails before any link needed the time. Nobody has told it, so what was
+    /// reported has an old one.
+    pub(super) is_unknown: bool,
     /// Rounds left in which to read what came while this process was away; 0: it is read.
     catching_up: u32,
-}
-
-impl Clock {
-    pub(super) const fn new() -> Self {
-        Self {
-            now: Instant::ZERO,
-            next_check: Instant::ZERO,
-            next_keepalive: Instant::ZERO,
-            is_check_due: false,
-            is_unknown: false,
-            catching_up: 0,
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_check_due(&self) -> bool {
-        self.is_check_due
-    }
 }
 
 impl Links {
@@ -75,11 +59,6 @@ impl Links {
             }
             clock.is_check_due = true;
         }
-    }
-
-    /// Without links that need it, nobody has told the time, so what was reported since has an old one.
-    pub(super) fn note_unknown_time(&mut self) {
-        self.clock.is_unknown = true;
     }
 
     #[cold]
@@ -121,20 +100,29 @@ impl Links {
         self.clock.is_check_due = false;
         self.clock.next_check = now + CHECK_INTERVAL;
         if now >= self.clock.next_keepalive {
+            // A rail is found silent only if it owes an acknowledgement, and a receive alone makes it owe
+            // none.
+            let interval = self.keepalive_interval();
+            self.clock.next_keepalive = now + interval;
             let mut wanted = awaited(self);
             wanted.sort_unstable();
             wanted.dedup();
-            self.keep_alive(device, &wanted);
+            for index in wanted {
+                if let Some(trunk) = self.get_mut(index).working_trunk() {
+                    trunk.keep_alive(device, interval, now);
+                }
+            }
         }
         for at in 0..self.trunks.len() {
             let index = self.trunks[at];
             let link = &mut self.links[index as usize];
-            let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) else { continue };
+            let is_idle = link.pending.is_empty();
+            let Some(trunk) = link.working_trunk() else { continue };
             if trunk.deadline(false) > now && !trunk.wants_flush(now) {
                 continue;
             }
             if !trunk.check(device, now) {
-                let is_unused = trunk.is_unused() && link.pending.is_empty();
+                let is_unused = trunk.is_unused() && is_idle;
                 let event = if is_unused { LinkEvent::NeverReached } else { LinkEvent::Unreachable };
                 self.events.push_back(event(index));
                 continue;
@@ -178,19 +166,6 @@ impl Links {
         Duration(self.config.peer_timeout.0 / 4)
     }
 
-    /// Probes the peers that a request waits for. A rail is found silent only if it owes an acknowledgement,
-    /// and a receive alone makes it owe none.
-    fn keep_alive<D: Device>(&mut self, device: &mut D, wanted: &[LinkIndex]) {
-        let (now, interval) = (self.clock.now, self.keepalive_interval());
-        self.clock.next_keepalive = now + interval;
-        for &index in wanted {
-            let link = self.get_mut(index);
-            if let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) {
-                trunk.keep_alive(device, interval, now);
-            }
-        }
-    }
-
     /// When links need the next check; `None`: not at all. Packets that wait only because the device is full
     /// are not counted: the device wakes a sleeper when it can take more. `is_awaited`: whether a request
     /// waits for a peer.
@@ -217,27 +192,10 @@ impl Links {
         self.trunks.iter().filter_map(trunk).all(|trunk| trunk.is_quiet())
     }
 
-    /// Retransmits lost packets and sends due acknowledgements. Returns whether anything was sent, and
-    /// whether nothing is left.
-    pub(super) fn flush_trunk<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
-        let now = self.clock.now;
-        let Some(trunk) = &mut self.get_mut(index).trunk else { return (false, true) };
-        let flushed = trunk.flush(device, now);
-        self.tell_settled(index);
-        flushed
-    }
-
     /// The peer has ended in order: all packets in flight to it have arrived.
     pub(crate) fn settle_all(&mut self, index: LinkIndex) {
         if let Some(trunk) = &mut self.links[index as usize].trunk {
             trunk.settle_all();
-        }
-        self.tell_settled(index);
-    }
-
-    /// Tells the fate of units.
-    pub(super) fn tell_settled(&mut self, index: LinkIndex) {
-        if let Some(trunk) = &mut self.links[index as usize].trunk {
             self.events.extend(trunk.settled.drain(..));
         }
     }
