@@ -117,19 +117,14 @@ mod tests {
 
     #[test]
     fn what_comes_in_order_is_one_run() {
-        let mut arrived = Arrived::new();
-        for number in 1..=100 {
-            arrived.note(number, 10, false, NOW);
-        }
-        let ack = arrived.ack(NOW);
+        let ack = noted(1..=100).ack(NOW);
         assert_eq!((ack.largest, ack.seen), (100, Seen::Run(101)));
         assert!((1..=100).all(|number| ack.covers(number)) && !ack.covers(101));
     }
 
     #[test]
     fn a_gap_is_told_at_once_and_small_things_wait() {
-        let mut arrived = Arrived::new();
-        arrived.note(1, 10, false, NOW);
+        let mut arrived = noted([1]);
         assert_eq!(arrived.due, Some(NOW + ACK_DELAY));
         arrived.acked(NOW);
         assert_eq!(arrived.due, None);
@@ -137,10 +132,7 @@ mod tests {
         assert_eq!(arrived.due, Some(NOW));
         let ack = arrived.ack(NOW);
         assert!(ack.covers(3) && !ack.covers(2) && ack.covers(1));
-    }
-
-    #[test]
-    fn much_data_many_packets_and_requests_are_acknowledged_at_once() {
+        // So are much data, many packets and requests.
         for (packets, bytes, ack_now) in [(1, ACK_BYTES, false), (ACK_PACKETS, 1, false), (1, 1, true)] {
             let mut arrived = Arrived::new();
             (1..=packets).for_each(|number| arrived.note(number, bytes, ack_now, NOW));
@@ -152,15 +144,14 @@ mod tests {
     fn on_a_quick_rail_acknowledgements_are_fewer() {
         let mut arrived = Arrived::new();
         arrived.acked(NOW);
-        let at_once = |arrived: &mut Arrived, number, now| {
-            arrived.note(number, ACK_BYTES, false, now);
-            arrived.due == Some(now)
+        let at_once = |arrived: &mut Arrived, number, bytes, now| {
+            arrived.note(number, bytes, false, now);
+            arrived.is_due(now)
         };
-        assert!((1..15).all(|number| !at_once(&mut arrived, number, NOW)));
-        arrived.note(15, ACK_BYTES_MOST - 14 * ACK_BYTES, false, NOW);
-        assert_eq!(arrived.due, Some(NOW), "1 MiB");
+        assert!((1..15).all(|number| !at_once(&mut arrived, number, ACK_BYTES, NOW)));
+        assert!(at_once(&mut arrived, 15, ACK_BYTES_MOST - 14 * ACK_BYTES, NOW), "1 MiB");
         arrived.acked(NOW);
-        assert!(at_once(&mut arrived, 16, NOW + ACK_INTERVAL), "64 KiB and a while ago");
+        assert!(at_once(&mut arrived, 16, ACK_BYTES, NOW + ACK_INTERVAL), "64 KiB and a while ago");
     }
 
     fn noted(numbers: impl IntoIterator<Item = u32>) -> Arrived {

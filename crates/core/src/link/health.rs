@@ -83,24 +83,23 @@ mod tests {
 
     #[test]
     fn a_rail_is_silent_when_others_speak_or_the_network_owes() {
-        assert!(!after(399, Some(390), Some(390)));
-        assert!(after(400, Some(390), None));
-        // Half of the time after it should have answered the peer was awake.
-        assert!(after(400, Some(200), None) && !after(400, Some(199), None));
-        assert!(after(400, Some(390), Some(0)));
-        assert!(after(400, None, Some(400)));
-    }
-
-    #[test]
-    fn a_peer_that_computes_is_not_a_silent_rail() {
-        assert!(!after(3_000, None, None));
-        assert!(!after(3_000, Some(10), None));
-        assert!(!after(600_000, None, Some(0)));
-    }
-
-    #[test]
-    fn without_information_patience_ends_at_half_the_peer_timeout() {
-        assert!(!after(4_999, None, None));
-        assert!(after(5_000, None, None));
+        for (ms, others_ms, owes_ms, is_silent) in [
+            (399, Some(390), Some(390), false),
+            (400, Some(390), None, true),
+            // Half of the time after it should have answered the peer was awake.
+            (400, Some(200), None, true),
+            (400, Some(199), None, false),
+            (400, Some(390), Some(0), true),
+            (400, None, Some(400), true),
+            // A peer that computes is no silent rail.
+            (3_000, None, None, false),
+            (3_000, Some(10), None, false),
+            (600_000, None, Some(0), false),
+            // Without information patience ends at half of the peer's timeout.
+            (4_999, None, None, false),
+            (5_000, None, None, true),
+        ] {
+            assert_eq!(after(ms, others_ms, owes_ms), is_silent, "{ms} ms, {others_ms:?}, {owes_ms:?}");
+        }
     }
 }

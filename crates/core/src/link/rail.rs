@@ -408,7 +408,8 @@ mod tests {
     use alloc::vec::Vec;
 
     fn rail(ordered: bool) -> RailState {
-        RailState::new(Rail(0), ProcessId(1), &RailCapabilities { ordered, ..RailCapabilities::default() })
+        let capabilities = RailCapabilities { ordered, ..RailCapabilities::default() };
+        RailState::new(Rail(0), ProcessId(1), &capabilities)
     }
 
     fn send(rail: &mut RailState, count: u32) {
@@ -417,14 +418,26 @@ mod tests {
         }
     }
 
-    fn ack(rail: &mut RailState, largest: u32, seen: Seen) -> Vec<(u32, bool)> {
+    const ACKED_AT: Instant = Instant(1_000_000_007);
+
+    fn ms(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_ms(ms)
+    }
+
+    /// Which packets of the stream have arrived or are lost by an acknowledgement.
+    fn ack_at(rail: &mut RailState, largest: u32, seen: Seen, now: Instant) -> Vec<(u32, bool)> {
         let mut told = Vec::new();
         let ack = Ack { largest, seen, delay: Duration::ZERO };
-        rail.on_ack(&ack, Instant(1_000_000_007), |carried, come| match carried {
-            Carried::Stream(sequence) => told.push((sequence, come)),
-            _ => panic!("{carried:?}"),
+        rail.on_ack(&ack, now, |carried, come| {
+            if let Carried::Stream(sequence) = carried {
+                told.push((sequence, come));
+            }
         });
         told
+    }
+
+    fn ack(rail: &mut RailState, largest: u32, seen: Seen) -> Vec<(u32, bool)> {
+        ack_at(rail, largest, seen, ACKED_AT)
     }
 
     #[test]
@@ -449,43 +462,31 @@ mod tests {
     #[test]
     fn doubted_rail_is_measured_with_a_full_window_of_any_pieces() {
         let header = FRAGMENT_HEADER_BYTES as u64;
-        for piece in [40, 1_400, 8 << 10, 12 << 10, (16 << 10) - header, 16 << 10, 24 << 10, 64 << 10] {
-            for is_put in [false, true] {
-                let mut rail = rail(true);
-                rail.rate.on_round_trip(Duration::from_ms(50));
-                rail.rate.on_others_busy(Duration::from_ms(1_000));
-                assert!(rail.rate.is_doubted);
-                let bytes = if is_put { piece } else { piece + header };
-                let mut now = Instant(1_000_000_000);
-                // A program that gives it as much as it may.
-                let mut count = 0;
-                while count == 0
-                    || rail.view(piece).outstanding_bytes + bytes <= rail.view(piece).window_bytes
-                {
-                    match is_put {
-                        true => rail.begin_operation(bytes, now),
-                        false => rail.on_sent(Carried::Probe, bytes, now),
-                    }
-                    count += 1;
+        let pieces = [40, 1_400, 8 << 10, 12 << 10, (16 << 10) - header, 16 << 10, 24 << 10, 64 << 10];
+        for (piece, is_put) in pieces.into_iter().flat_map(|piece| [(piece, false), (piece, true)]) {
+            let mut rail = rail(true);
+            rail.rate.on_round_trip(Duration::from_ms(50));
+            rail.rate.on_others_busy(Duration::from_ms(1_000));
+            assert!(rail.rate.is_doubted);
+            let bytes = if is_put { piece } else { piece + header };
+            // A program that gives it as much as it may.
+            let mut count = 0;
+            while count == 0 || rail.view(piece).outstanding_bytes + bytes <= rail.view(piece).window_bytes {
+                match is_put {
+                    true => rail.begin_operation(bytes, ms(1)),
+                    false => rail.on_sent(Carried::Probe, bytes, ms(1)),
                 }
-                assert!(count * bytes <= WINDOW_UNMEASURED_BYTES || count == 1, "{piece}: {count}");
-                for number in 1..=count {
-                    let sent_at = Instant(1_000_000_000);
-                    now += Duration::from_us(10);
-                    match is_put {
-                        true => rail.end_operation(bytes, sent_at, true, now),
-                        false => {
-                            let ack = Ack {
-                                largest: number as u32,
-                                seen: Seen::Run(number as u32),
-                                delay: Duration::ZERO,
-                            };
-                            rail.on_ack(&ack, now, |_, _| {});
-                        }
-                    }
-                }
-                assert!(!rail.rate.is_doubted, "{piece} bytes, put: {is_put}");
+                count += 1;
             }
+            assert!(count * bytes <= WINDOW_UNMEASURED_BYTES || count == 1, "{piece}: {count}");
+            for number in 1..=count {
+                let now = ms(1) + Duration::from_us(10 * number);
+                match is_put {
+                    true => rail.end_operation(bytes, ms(1), true, now),
+                    false => drop(ack_at(&mut rail, number as u32, Seen::Run(number as u32), now)),
+                }
+            }
+            assert!(!rail.rate.is_doubted, "{piece} bytes, put: {is_put}");
         }
     }
 
@@ -505,7 +506,7 @@ mod tests {
         rail.begin_operation(1 << 20, Instant(7));
         assert!(says_the_same(&rail) > idle, "what is under way is before it");
         rail.rate.on_round_trip(Duration::from_us(50));
-        rail.rate.on_acknowledged(250_000, Instant::ZERO, Instant(1_000_000_007));
+        rail.rate.on_acknowledged(250_000, Instant::ZERO, ACKED_AT);
         assert!(rail.rate.is_measured());
         says_the_same(&rail);
     }
@@ -550,8 +551,8 @@ mod tests {
         (rail.probes, rail.suspect_since) = (3, Some(Instant(5)));
         assert_eq!(ack(&mut rail, 1, Seen::Run(2)), [(0, true)]);
         assert_eq!((rail.probes, rail.suspect_since), (0, None));
-        assert_eq!(rail.waiting_since, Instant(1_000_000_007));
-        assert!(rail.is_waiting() && rail.deadline() > Instant(1_000_000_007));
+        assert_eq!(rail.waiting_since, ACKED_AT);
+        assert!(rail.is_waiting() && rail.deadline() > ACKED_AT);
         (rail.probes, rail.suspect_since) = (2, Some(Instant(1_000_000_008)));
         rail.take_out(Health::Silent, |_, _| {});
         assert_eq!((rail.health, rail.deadline()), (Health::Silent, Instant::FAR_FUTURE));
@@ -599,13 +600,12 @@ mod tests {
     #[test]
     fn a_busy_rail_is_measured_whenever_its_packets_are_sent() {
         let mut rail = rail(true);
-        let half_ms = |count: u64| Instant(count * 500_000_000);
-        (0..2).for_each(|number| rail.on_sent(Carried::Stream(number), 100_000, half_ms(0)));
+        (0..2).for_each(|number| rail.on_sent(Carried::Stream(number), 100_000, ms(0)));
         // One arrives each millisecond, and another is sent in the middle.
         for number in 1..20 {
-            let ack = Ack { largest: number, seen: Seen::Run(number), delay: Duration::ZERO };
-            rail.on_ack(&ack, half_ms(2 * u64::from(number)), |_, _| {});
-            rail.on_sent(Carried::Stream(number + 1), 100_000, half_ms(2 * u64::from(number) + 1));
+            ack_at(&mut rail, number, Seen::Run(number), ms(number.into()));
+            let between = ms(number.into()) + Duration::from_us(500);
+            rail.on_sent(Carried::Stream(number + 1), 100_000, between);
         }
         assert_eq!(rail.rate.bytes_per_s, 100_000_000);
     }
@@ -614,10 +614,8 @@ mod tests {
     fn an_acknowledgement_without_news_says_nothing_of_the_rate() {
         let mut rail = rail(true);
         rail.on_sent(Carried::Stream(0), 100_000, Instant(7));
-        for (largest, ms) in [(0, 1), (1, 2)] {
-            let ack = Ack { largest, seen: Seen::Run(largest), delay: Duration::ZERO };
-            rail.on_ack(&ack, Instant(ms * 1_000_000_000), |_, _| {});
-        }
+        ack_at(&mut rail, 0, Seen::Run(0), ms(1));
+        ack_at(&mut rail, 1, Seen::Run(1), ms(2));
         assert!(!rail.is_waiting() && !rail.rate.is_measured(), "the first after a pause brings its latency");
     }
 
@@ -633,23 +631,18 @@ mod tests {
     }
 
     #[test]
-    fn puts_that_end_together_are_measured_together() {
-        let mut rail = rail(true);
-        let at = |us: u64| Instant(us * 1_000_000);
-        (0..2).for_each(|_| rail.begin_operation(1 << 20, at(0)));
-        (0..2).for_each(|count| rail.end_operation(1 << 20, at(0), true, at(1_000 + count)));
-        let bytes_per_s = rail.rate.bytes_per_s;
+    fn puts_that_end_together_are_measured_together_and_without_gets() {
+        let mut puts = rail(true);
+        (0..2).for_each(|_| puts.begin_operation(1 << 20, ms(0)));
+        (0..2).for_each(|us| puts.end_operation(1 << 20, ms(0), true, ms(1) + Duration::from_us(us)));
+        let bytes_per_s = puts.rate.bytes_per_s;
         assert!((2_050_000_000..2_097_152_000).contains(&bytes_per_s), "{bytes_per_s}");
-    }
 
-    #[test]
-    fn a_get_makes_no_put_look_quicker() {
-        let mut rail = rail(true);
-        let ms = |ms: u64| Instant(ms * 1_000_000_000);
-        rail.begin_operation(1 << 20, ms(0));
-        rail.begin_operation(0, ms(0));
-        rail.end_operation(0, ms(0), true, ms(5));
-        rail.end_operation(1 << 20, ms(0), true, ms(10));
-        assert_eq!(rail.rate.bytes_per_s, (1 << 20) * 100);
+        let mut put_and_get = rail(true);
+        [1 << 20, 0].into_iter().for_each(|bytes| put_and_get.begin_operation(bytes, ms(0)));
+        for (bytes, at) in [(0, 5), (1 << 20, 10)] {
+            put_and_get.end_operation(bytes, ms(0), true, ms(at));
+        }
+        assert_eq!(put_and_get.rate.bytes_per_s, (1 << 20) * 100);
     }
 }

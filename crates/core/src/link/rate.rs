@@ -206,6 +206,14 @@ mod tests {
     use super::*;
     use alloc::collections::VecDeque;
 
+    fn us(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_us(us)
+    }
+
+    fn ms(ms: u64) -> Instant {
+        us(1_000 * ms)
+    }
+
     /// A rail with a queue: packets of 64 KiB, `depth` under way, a rate that changes at the half,
     /// acknowledgements that come in heaps.
     fn run(rates: [u64; 2], depth: usize, heap: usize, said: u64) -> [u64; 2] {
@@ -283,7 +291,7 @@ mod tests {
         }
         assert_eq!(meter.bytes_per_s, 4 * slow);
         // Less than a piece measures nothing; a whole one measures 50 MB/s.
-        let at = |us: u64| Instant(2_000_000_000_000 + us * 1_000_000);
+        let at = |time| us(2_000_000 + time);
         meter.on_idle_end(at(0));
         meter.on_acknowledged(RUN_BYTES - 1, at(0), at(900));
         assert_eq!(meter.bytes_per_s, 4 * slow);
@@ -321,23 +329,27 @@ mod tests {
 
     #[test]
     fn before_anything_is_measured_it_is_as_was_said() {
-        let meter = RateMeter::new(7_000, 10);
+        let mut meter = RateMeter::new(7_000, 10);
         assert_eq!((meter.bytes_per_s, meter.is_measured()), (7_000, false));
         assert_eq!((meter.rtt, meter.rtt_min), (Duration(20), Duration(20)));
+        meter.on_others_busy(Duration(2 * DOUBTED_AFTER.0));
+        assert!(!meter.is_doubted);
+        // The slowest rail has a rate that can rise.
         assert_eq!(RateMeter::new(0, u64::MAX).bytes_per_s, 1);
+        meter.on_idle_end(Instant(1));
+        meter.on_acknowledged(RUN_BYTES, Instant::ZERO, Instant(1) + Duration::from_s(2_000));
+        assert_eq!(meter.bytes_per_s, 1);
+        meter.on_others_busy(DOUBTED_AFTER);
+        assert_eq!(meter.bytes_per_s, 2);
     }
 
     #[test]
     fn the_first_round_trip_counts_whole_and_later_ones_an_eighth() {
         let mut meter = RateMeter::new(7_000, 10);
-        meter.on_round_trip(Duration(800));
-        assert_eq!((meter.rtt, meter.rtt_min), (Duration(800), Duration(800)));
-        meter.on_round_trip(Duration(1_600));
-        assert_eq!((meter.rtt, meter.rtt_min), (Duration(900), Duration(800)));
-        meter.on_round_trip(Duration(80));
-        assert_eq!((meter.rtt, meter.rtt_min), (Duration(798), Duration(80)));
-        meter.on_round_trip(Duration::ZERO);
-        assert_eq!((meter.rtt, meter.rtt_min), (Duration(798), Duration(80)));
+        for (round_trip, rtt, rtt_min) in [(800, 800, 800), (1_600, 900, 800), (80, 798, 80), (0, 798, 80)] {
+            meter.on_round_trip(Duration(round_trip));
+            assert_eq!((meter.rtt.0, meter.rtt_min.0), (rtt, rtt_min), "{round_trip}");
+        }
         meter.forget_round_trips();
         meter.on_round_trip(Duration(400));
         assert_eq!((meter.rtt, meter.rtt_min), (Duration(400), Duration(400)));
@@ -345,7 +357,6 @@ mod tests {
 
     #[test]
     fn short_packets_between_pauses_say_nothing_of_the_rate() {
-        let us = |us: u64| Instant(us * 1_000_000);
         for is_doubted in [false, true] {
             let mut meter = RateMeter::new(1_000_000_000, 1_000_000);
             meter.is_doubted = is_doubted;
@@ -365,7 +376,6 @@ mod tests {
 
     #[test]
     fn only_bytes_without_a_pause_before_them_are_counted() {
-        let ms = |ms: u64| Instant(ms * 1_000_000_000);
         let mut meter = RateMeter::new(7_000, 10);
         meter.on_idle_end(ms(1));
         // Sent after the last acknowledgement: the rail had a pause.
@@ -382,27 +392,9 @@ mod tests {
 
     #[test]
     fn a_rail_with_operations_always_under_way_is_measured() {
-        let ms = |ms: u64| Instant(ms * 1_000_000_000);
         let mut meter = RateMeter::new(7_000, 10);
         meter.on_idle_end(ms(1));
         (2..12).for_each(|at| meter.on_operation_end(1 << 20, ms(at - 1), false, ms(at)));
         assert_eq!(meter.bytes_per_s, (1 << 20) * 1_000);
-    }
-
-    #[test]
-    fn a_rail_that_is_as_was_said_is_not_doubted() {
-        let mut meter = RateMeter::new(7_000, 10);
-        meter.on_others_busy(Duration(2 * DOUBTED_AFTER.0));
-        assert!(!meter.is_doubted);
-    }
-
-    #[test]
-    fn the_slowest_rail_has_a_rate_that_can_rise() {
-        let mut meter = RateMeter::new(7_000, 10);
-        meter.on_idle_end(Instant(1));
-        meter.on_acknowledged(RUN_BYTES, Instant::ZERO, Instant(1) + Duration::from_s(2_000));
-        assert_eq!(meter.bytes_per_s, 1);
-        meter.on_others_busy(DOUBTED_AFTER);
-        assert_eq!(meter.bytes_per_s, 2);
     }
 }

@@ -152,28 +152,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
-        let mut stream = Stream::default();
-        let big = alloc::vec![0; 64 << 10];
-        let mut count = 0;
-        while stream.has_room() {
-            stream.keep(count, &[], &[Piece::Bytes(&big), Piece::EMPTY]);
-            count += 1;
+    fn what_is_kept_is_bounded_in_bytes_and_packets() {
+        for (bytes, most) in [(64 << 10, 8), (0, STREAM_PACKETS_MAX)] {
+            let (mut stream, payload) = (Stream::default(), alloc::vec![0; bytes]);
+            let mut count = 0;
+            while stream.has_room() {
+                stream.keep(count, &[], &[Piece::Bytes(&payload), Piece::EMPTY]);
+                count += 1;
+            }
+            assert_eq!(count as usize, most);
+            stream.on_acknowledged(0);
+            assert!(stream.has_room());
         }
-        assert_eq!(count, 8);
-        stream.on_acknowledged(0);
-        assert!(stream.has_room());
-    }
-
-    #[test]
-    fn as_many_packets_are_kept_as_a_peer_may_hold() {
-        let mut stream = Stream::default();
-        let mut count = 0;
-        while stream.has_room() {
-            stream.keep(count, &[], &NO_PAYLOAD);
-            count += 1;
-        }
-        assert_eq!(count as usize, STREAM_PACKETS_MAX);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::ids::{ProcessId, Rail, RailSet};
 use alloc::vec::Vec;
 
 /// The rest of the packet comes as `fetches` says.
-pub(super) struct Fronts {
+pub(crate) struct Fronts {
     pub(super) rails: Vec<RailCapabilities>,
     pub(super) header: Vec<u8>,
     pub(super) fetches: Fetched,
@@ -15,11 +15,11 @@ pub(super) struct Fronts {
     pub(super) come_count: u32,
     pub(super) payload_bytes: usize,
     /// The header of what was sent last.
-    pub(super) sent: Vec<u8>,
+    pub(crate) sent: Vec<u8>,
 }
 
 impl Fronts {
-    pub(super) fn new(rails: Vec<RailCapabilities>, header: Vec<u8>, fetches: Fetched) -> Self {
+    pub(crate) fn new(rails: Vec<RailCapabilities>, header: Vec<u8>, fetches: Fetched) -> Self {
         Self { rails, header, fetches, fetched_count: 0, come_count: 0, payload_bytes: 0, sent: Vec::new() }
     }
 }

@@ -3,7 +3,7 @@
 mod bounds;
 mod directed;
 mod explain;
-mod fronts;
+pub(crate) mod fronts;
 mod layouts;
 mod learn;
 mod model;
