@@ -17,7 +17,7 @@ const ACK_PACKETS: u32 = 16;
 pub(super) const ACK_DELAY: Duration = Duration::from_ms(2);
 
 /// The receiving side of a rail.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Arrived {
     largest: u32,
     /// Bit i: `largest - 1 - i` has come.
@@ -33,18 +33,9 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         // Numbers begin at 1; those below have never been, so they may count as seen.
-        Self {
-            largest: 0,
-            bits: u32::MAX,
-            run: 1,
-            largest_at: Instant::ZERO,
-            owed_packets: 0,
-            owed_bytes: 0,
-            due: None,
-            acked_at: Instant::ZERO,
-        }
+        Self { bits: u32::MAX, run: 1, ..Self::default() }
     }
 
     /// A numbered packet has come.

@@ -348,21 +348,6 @@ impl Link {
             }
         }
     }
-
-    /// Nothing goes over it any more. `false`: it had failed for good already.
-    fn fail(&mut self, error: Error) -> bool {
-        if matches!(self.failed, Some(Error::ProcessAborted(_))) {
-            return false;
-        }
-        self.failed = Some(error);
-        self.is_plain = false;
-        self.pending.clear();
-        self.announcements = Announcements::default();
-        if let Some(trunk) = &mut self.trunk {
-            trunk.close();
-        }
-        true
-    }
 }
 
 /// Whether packets over these rails must be numbered and acknowledged: there are several, or one can break.
@@ -466,17 +451,13 @@ impl Links {
 
     #[inline(never)]
     fn look_up(&self, peer: ProcessId) -> Option<LinkIndex> {
-        let index = self.index_in_pages(peer)?;
-        self.recent.set((peer, index));
-        Some(index)
-    }
-
-    fn index_in_pages(&self, peer: ProcessId) -> Option<LinkIndex> {
         let place = peer.0.wrapping_sub(self.first.0) as usize;
-        match self.pages.get(place / PAGE) {
+        let index = match self.pages.get(place / PAGE) {
             Some(page) => Some(page.as_ref()?[place % PAGE]).filter(|index| *index != NO_LINK),
             None => self.index_of_stranger(peer),
-        }
+        }?;
+        self.recent.set((peer, index));
+        Some(index)
     }
 
     #[cold]
@@ -707,10 +688,20 @@ impl Links {
         (took, true)
     }
 
-    /// Gives a peer up. `false`: it had been, for good.
+    /// Gives a peer up: nothing goes over its link any more. `false`: it had been, for good.
     pub(crate) fn fail(&mut self, index: LinkIndex, error: Error) -> bool {
         self.have_failed = true;
-        self.get_mut(index).fail(error)
+        let link = self.get_mut(index);
+        if matches!(link.failed, Some(Error::ProcessAborted(_))) {
+            return false;
+        }
+        (link.failed, link.is_plain) = (Some(error), false);
+        link.pending.clear();
+        link.announcements = Announcements::default();
+        if let Some(trunk) = &mut link.trunk {
+            trunk.close();
+        }
+        true
     }
 }
 

@@ -127,7 +127,7 @@ impl RailState {
         Self {
             rail,
             peer,
-            turn: rail.0,
+            turn: 0,
             health: Health::Up,
             ordered: capabilities.ordered,
             latency: Duration(capabilities.latency_ps),
@@ -189,7 +189,8 @@ impl RailState {
         finish_ps(self.latency(), queue_bytes, self.rate.bytes_per_s)
     }
 
-    /// Gives it one packet, which is numbered if it carries anything. Acknowledgements that are owed go along.
+    /// Gives it one packet, which is numbered if it carries anything. Acknowledgements that are owed go
+    /// along.
     pub(super) fn transmit<D: Device>(
         &mut self,
         device: &mut D,
@@ -349,9 +350,8 @@ impl RailState {
     /// The rail works again.
     pub(super) fn take_back(&mut self, now: Instant) {
         self.health = Health::Up;
-        self.probes = 0;
-        self.rate.forget_round_trips();
-        self.waiting_since = now;
+        self.rate.has_rtt = false;
+        self.on_answer(now);
         self.set_deadlines(now);
     }
 
@@ -631,7 +631,7 @@ mod tests {
     }
 
     #[test]
-    fn puts_that_end_together_are_measured_together_and_without_gets() {
+    fn puts_that_end_together_are_measured_together_without_gets() {
         let mut puts = rail(true);
         (0..2).for_each(|_| puts.begin_operation(1 << 20, ms(0)));
         (0..2).for_each(|us| puts.end_operation(1 << 20, ms(0), true, ms(1) + Duration::from_us(us)));

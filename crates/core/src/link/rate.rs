@@ -31,7 +31,7 @@ const LONG_BYTES: u64 = 64 << 10;
 const TOGETHER: u64 = 64;
 
 /// The measurement of one rail.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct RateMeter {
     busy_bytes: u64,
     busy: Duration,
@@ -46,35 +46,22 @@ pub(super) struct RateMeter {
     /// Busy time of other rails since this one was measured.
     others_busy: Duration,
     /// Busy time not yet reported to the other rails.
-    untold: Duration,
+    pub(super) untold: Duration,
     /// The last acknowledgement, or when the rail was given something after a pause.
     last_at: Instant,
     said_rtt: Duration,
     pub(super) rtt: Duration,
     pub(super) rtt_min: Duration,
-    has_rtt: bool,
+    /// Whether a round trip was measured on this connection: a new one may take another path.
+    pub(super) has_rtt: bool,
 }
 
 impl RateMeter {
     /// For a rail with a stated rate and latency.
     pub(super) fn new(said_bytes_per_s: u64, latency_ps: u64) -> Self {
         let rtt = Duration(latency_ps.saturating_mul(2));
-        Self {
-            busy_bytes: 0,
-            busy: Duration::ZERO,
-            run_bytes: 0,
-            run: Duration::ZERO,
-            said_bytes_per_s,
-            bytes_per_s: said_bytes_per_s.max(1),
-            is_doubted: false,
-            others_busy: Duration::ZERO,
-            untold: Duration::ZERO,
-            last_at: Instant::ZERO,
-            said_rtt: rtt,
-            rtt,
-            rtt_min: rtt,
-            has_rtt: false,
-        }
+        let bytes_per_s = said_bytes_per_s.max(1);
+        Self { said_bytes_per_s, bytes_per_s, said_rtt: rtt, rtt, rtt_min: rtt, ..Self::default() }
     }
 
     /// Something is given to an idle rail.
@@ -96,26 +83,17 @@ impl RateMeter {
     fn add_to_run(&mut self, bytes: u64, took: Duration) {
         self.run_bytes += bytes;
         self.run = self.run + took;
-        if self.run_bytes >= RUN_BYTES {
-            let (bytes, took) = (self.run_bytes, self.run);
-            (self.run_bytes, self.run) = (0, Duration::ZERO);
-            self.count(bytes, took);
+        if self.run_bytes < RUN_BYTES {
+            return;
         }
-    }
-
-    fn count(&mut self, bytes: u64, took: Duration) {
         if self.is_doubted {
             (self.busy_bytes, self.busy, self.is_doubted) = (0, Duration::ZERO, false);
         }
-        self.busy_bytes += bytes;
-        self.busy = self.busy + took;
-        self.untold = self.untold + took;
+        self.busy_bytes += self.run_bytes;
+        self.busy = self.busy + self.run;
+        self.untold = self.untold + self.run;
         self.others_busy = Duration::ZERO;
-    }
-
-    /// Busy time to report to the other rails.
-    pub(super) fn take_untold(&mut self) -> Duration {
-        core::mem::replace(&mut self.untold, Duration::ZERO)
+        (self.run_bytes, self.run) = (0, Duration::ZERO);
     }
 
     /// Another rail was busy for `time`.
@@ -189,11 +167,6 @@ impl RateMeter {
             self.rtt_min = rtt;
         }
         self.has_rtt = true;
-    }
-
-    /// The connection is a new one, maybe on another path.
-    pub(super) fn forget_round_trips(&mut self) {
-        self.has_rtt = false;
     }
 
     pub(super) fn is_measured(&self) -> bool {
@@ -284,8 +257,7 @@ mod tests {
         meter.on_acknowledged(bytes, Instant(0), Instant(1_000_001_000_000));
         let slow = meter.bytes_per_s;
         assert!(slow < 100_000);
-        assert_eq!(meter.take_untold(), Duration::from_ms(1_000));
-        assert_eq!(meter.take_untold(), Duration::ZERO);
+        assert_eq!(meter.untold, Duration::from_ms(1_000));
         for _ in 0..4 {
             meter.on_others_busy(Duration(DOUBTED_AFTER.0 / 2));
         }
@@ -350,7 +322,7 @@ mod tests {
             meter.on_round_trip(Duration(round_trip));
             assert_eq!((meter.rtt.0, meter.rtt_min.0), (rtt, rtt_min), "{round_trip}");
         }
-        meter.forget_round_trips();
+        meter.has_rtt = false;
         meter.on_round_trip(Duration(400));
         assert_eq!((meter.rtt, meter.rtt_min), (Duration(400), Duration(400)));
     }

@@ -2,9 +2,9 @@
 //!
 //! Two kinds of traffic. The *stream*: packets of `wire` in order, by their sequence; each is kept until
 //! acknowledged and goes by the rail that delivers it first. *Units* of long messages, in any order, from the
-//! user's memory, spread by policy ([`stripe`](super::stripe)). Both are numbered by rail ([`rail`](super::rail)); packets
-//! that a rail has lost, or had not acknowledged when it was taken out ([`health`](super::health)), are sent
-//! again, by the rail that is best then.
+//! user's memory, spread by policy ([`stripe`](super::stripe)). Both are numbered by rail
+//! ([`rail`](super::rail)); packets that a rail has lost, or had not acknowledged when it was taken out
+//! ([`health`](super::health)), are sent again, by the rail that is best then.
 
 use super::fronts::Fronts;
 use super::health::{Evidence, Health, SECOND_LOOK, judge};
@@ -14,7 +14,7 @@ use super::stream::Stream;
 use super::stripe::View;
 use super::{LinkEvent, TrunkConfig, Units};
 use crate::buffer::{Payload, payload_len};
-use crate::device::{Device, Full, RailCapabilities};
+use crate::device::{Device, RailCapabilities};
 use crate::ids::{ProcessId, Rail, RailSet, TransferId};
 use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Body, FRAGMENT_HEADER_BYTES, TRUNK_PREFIX_BYTES, TrunkHeader};
@@ -133,22 +133,6 @@ impl Trunk {
         sent
     }
 
-    /// Sends a unit's bytes by a rail.
-    pub(super) fn send_units<D: Device>(
-        &mut self,
-        device: &mut D,
-        now: Instant,
-        rail: Rail,
-        units: &Units,
-        payload: Payload<'_>,
-        ack_now: bool,
-    ) -> Result<(), Full> {
-        let Units { transfer, receiver, unit_bytes, run } = *units;
-        let body = Body::Fragment { receiver, first: run.first, unit_bytes };
-        let state = self.rail_mut(rail).ok_or(Full)?;
-        state.transmit(device, now, (body, ack_now), Some(Carried::Units(transfer, run)), &[], payload)
-    }
-
     /// A put or get on a rail has ended.
     pub(super) fn end_operation(&mut self, rail: Rail, bytes: u64, at: Instant, worked: bool, now: Instant) {
         if let Some(state) = self.rail_mut(rail) {
@@ -163,7 +147,7 @@ impl Trunk {
     /// Tells the other rails how long one was busy, so that a rail without data learns that its rate is old.
     fn tell_others(&mut self, rail: Rail) {
         let Some(state) = self.rail_mut(rail) else { return };
-        let time = state.rate.take_untold();
+        let time = core::mem::take(&mut state.rate.untold);
         if time > Duration::ZERO {
             let others = self.rails.iter_mut().filter(|state| state.rail != rail);
             others.for_each(|state| state.rate.on_others_busy(time));

@@ -1,6 +1,7 @@
 //! Units: the data of long messages, in any order, from the user's memory. Chooses the rail of the next
 //! units, their number, and their way.
 
+use super::rail::Carried;
 use super::stripe::{self, View};
 use super::{Link, LinkIndex, Links, Policy};
 use crate::buffer::Payload;
@@ -8,7 +9,7 @@ use crate::device::{Device, Full, RailCapabilities};
 use crate::ids::{Rail, RailSet, RequestId, TransferId};
 use crate::time::Instant;
 use crate::wire::Header;
-use crate::wire::trunk::FRAGMENT_HEADER_BYTES;
+use crate::wire::trunk::{Body, FRAGMENT_HEADER_BYTES};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -196,7 +197,7 @@ impl Link {
         (units, is_end): (&Units, bool),
         payload: Payload<'_>,
     ) -> Result<u32, Full> {
-        let Units { receiver, unit_bytes, run, .. } = *units;
+        let Units { transfer, receiver, unit_bytes, run } = *units;
         let Some(trunk) = &mut self.trunk else {
             let offset = u64::from(run.first) * u64::from(unit_bytes);
             let sent = self.offer(device, now, &Header::Data { receiver, offset }, payload);
@@ -209,7 +210,10 @@ impl Link {
         let ack_now = is_end
             || stripe::fills(views, rail, length, self.unit_bytes.into(), rest)
             || stripe::is_last(views, rail, length, rest);
-        trunk.send_units(device, now, rail, units, payload, ack_now).map(|()| run.count)
+        let what = (Body::Fragment { receiver, first: run.first, unit_bytes }, ack_now);
+        let state = trunk.rail_mut(rail).ok_or(Full)?;
+        state.transmit(device, now, what, Some(Carried::Units(transfer, run)), &[], payload)?;
+        Ok(run.count)
     }
 
     /// Whether units count as arrived only when the peer has acknowledged them, which an event reports. If
