@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, Tag};
 use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Tags of the collective context: collective operations have those from 0 up, the making of a communicator
@@ -195,12 +196,21 @@ enum Slot {
     Live(Communicator),
     /// Only agreements and local operations still work on it.
     Revoked(Communicator),
+    /// Freed, while persistent requests may still start operations on it; and whether it was revoked.
+    Freed(Communicator, bool),
 }
+
+/// Keeps the id of a communicator from being used again: persistent requests of one that is freed still
+/// start operations on it (MPI-5.0 §7.4.3).
+#[derive(Clone, Debug)]
+pub struct CommHold(#[expect(dead_code, reason = "only counted")] Arc<()>);
 
 /// The communicators of a process, and the names of those that it will lead.
 pub(crate) struct Communicators {
     me: ProcessId,
     slots: Vec<Slot>,
+    /// By slot, what persistent requests have a share of.
+    holds: Vec<Arc<()>>,
     next_context: u32,
     /// Contexts that were revoked before this process knew their communicators.
     early_revoked: BTreeSet<ContextId>,
@@ -215,8 +225,9 @@ impl Communicators {
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
     pub(crate) fn new(first: ProcessId, me: ProcessId, world_count: u32) -> Self {
         let predefined = [Communicator::world(first, me, world_count), Communicator::only(me)];
-        let slots = predefined.map(Slot::Live).into();
-        Self { me, slots, next_context: 2, early_revoked: BTreeSet::new(), untold: Vec::new() }
+        let slots: Vec<Slot> = predefined.map(Slot::Live).into();
+        let holds = slots.iter().map(|_| Arc::default()).collect();
+        Self { me, slots, holds, next_context: 2, early_revoked: BTreeSet::new(), untold: Vec::new() }
     }
 
     #[inline]
@@ -224,6 +235,8 @@ impl Communicators {
         match self.slots.get(comm.0 as usize) {
             Some(Slot::Live(communicator)) => Ok(communicator),
             Some(Slot::Revoked(_)) => Err(Error::Revoked),
+            Some(Slot::Freed(communicator, false)) => Ok(communicator),
+            Some(Slot::Freed(_, true)) => Err(Error::Revoked),
             _ => Err(Error::Comm),
         }
     }
@@ -232,6 +245,8 @@ impl Communicators {
         match self.slots.get_mut(comm.0 as usize) {
             Some(Slot::Live(communicator)) => Ok(communicator),
             Some(Slot::Revoked(_)) => Err(Error::Revoked),
+            Some(Slot::Freed(communicator, false)) => Ok(communicator),
+            Some(Slot::Freed(_, true)) => Err(Error::Revoked),
             _ => Err(Error::Comm),
         }
     }
@@ -253,13 +268,38 @@ impl Communicators {
 
     /// An id for a communicator that is about to be made.
     pub(crate) fn reserve(&mut self) -> CommId {
-        let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free));
-        let at = free.unwrap_or(self.slots.len());
+        let is_free = |at: &usize| match self.slots[*at] {
+            Slot::Free => true,
+            Slot::Freed(..) => !self.is_held(*at),
+            _ => false,
+        };
+        let at = (0..self.slots.len()).find(is_free).unwrap_or(self.slots.len());
         if at == self.slots.len() {
             self.slots.push(Slot::Free);
+            self.holds.push(Arc::default());
         }
         self.slots[at] = Slot::Reserved;
         CommId(at as u32)
+    }
+
+    /// Frees a communicator. Its place is used again when no persistent request holds it.
+    pub(crate) fn free(&mut self, comm: CommId) {
+        let at = comm.0 as usize;
+        let is_held = self.is_held(at);
+        self.slots[at] = match core::mem::replace(&mut self.slots[at], Slot::Free) {
+            Slot::Live(communicator) if is_held => Slot::Freed(communicator, false),
+            Slot::Revoked(communicator) if is_held => Slot::Freed(communicator, true),
+            _ => Slot::Free,
+        };
+    }
+
+    fn is_held(&self, at: usize) -> bool {
+        Arc::strong_count(&self.holds[at]) > 1
+    }
+
+    /// Holds a communicator.
+    pub(crate) fn hold(&self, comm: CommId) -> Result<CommHold, Error> {
+        self.holds.get(comm.0 as usize).map(|hold| CommHold(hold.clone())).ok_or(Error::Comm)
     }
 
     pub(crate) fn is_reserved(&self, comm: CommId) -> bool {
@@ -370,6 +410,33 @@ mod tests {
         let world = comms.get(CommId::WORLD).unwrap();
         assert_eq!((world.rank(), world.group().process(2)), (2, Some(ProcessId(42))));
         assert_eq!(comms.find_any(world.context()), Some(CommId::WORLD));
+    }
+
+    #[test]
+    fn a_freed_communicator_keeps_its_place_while_it_is_held() {
+        let mut comms = Communicators::new(ProcessId(0), ProcessId(0), 2);
+        let make = |comms: &mut Communicators| {
+            let (comm, context) = (comms.reserve(), comms.new_context());
+            comms.fill(comm, Some(Communicator::new(context, Group::world(2), 0)));
+            (comm, context)
+        };
+        let (held, context) = make(&mut comms);
+        let holds = [comms.hold(held).unwrap(), comms.hold(held).unwrap()];
+        comms.free(held);
+        for hold in holds {
+            let (other, _) = make(&mut comms);
+            assert_ne!(other, held);
+            assert_eq!(comms.get(held).map(Communicator::context), Ok(context));
+            drop(hold);
+        }
+        assert_eq!(make(&mut comms).0, held, "nobody holds it any more");
+        comms.revoke(held).unwrap();
+        let hold = comms.hold(held).unwrap();
+        comms.free(held);
+        assert_eq!(comms.get(held).err(), Some(Error::Revoked));
+        drop(hold);
+        assert_eq!(comms.reserve(), held);
+        assert!(comms.hold(CommId(99)).is_err());
     }
 
     #[test]

@@ -331,7 +331,8 @@ pub(crate) fn run(
             Some(_) => Some(process.engine().core.collectives().reserve(id)?),
             None => None,
         };
-        let persistent = Persistent::new(operation, id, own_id, staging);
+        let held = process.engine().core.hold_comm(id)?;
+        let persistent = Persistent::new(operation, (id, held), own_id, staging);
         let handle = process.table_request(What::Collective(Box::new(persistent)), comm)?;
         if info.is_none()
             && let Err(fault) = process.start(handle)

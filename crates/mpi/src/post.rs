@@ -41,6 +41,13 @@ pub(crate) fn with_room<R>(
 }
 
 impl Post {
+    /// The communicator.
+    pub(crate) fn comm(&self) -> CommId {
+        match self {
+            Self::Send { comm, .. } | Self::Receive { comm, .. } => *comm,
+        }
+    }
+
     /// Whether the engine's thread can start it. A buffered send must report at once whether the buffer has
     /// space.
     pub(crate) fn can_be_commanded(&self) -> bool {

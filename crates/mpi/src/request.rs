@@ -15,6 +15,7 @@ use crate::runtime::offload::{Response, UnderWay};
 use crate::staging::Staging;
 use ayatori_core::Error;
 use ayatori_core::bsend::BufferOwner;
+use ayatori_core::comm::CommHold;
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::CollectiveId;
 use ayatori_core::request::{Completion, Posted, Status};
@@ -128,13 +129,15 @@ pub(crate) struct Remote {
     pub(crate) running: Option<Half>,
     /// The operation that a persistent request starts.
     post: Option<Post>,
+    /// The communicator of that.
+    _held: Option<CommHold>,
     /// Given up: vanishes when it is over.
     pub(crate) is_freed: bool,
 }
 
 impl Remote {
     /// An operation on its way to the thread.
-    const GOING: Self = Self { running: Some(Half::Remote), post: None, is_freed: false };
+    const GOING: Self = Self { running: Some(Half::Remote), post: None, _held: None, is_freed: false };
 }
 
 /// The fault of starting what goes on.
@@ -151,6 +154,8 @@ type Given = (CommId, Arc<Operation>, Option<CollectiveId>);
 pub(crate) struct Persistent {
     operation: Arc<Operation>,
     comm: CommId,
+    /// Its id stays its own, though it may be freed.
+    _held: CommHold,
     /// By which the runs of a persistent operation match those at the other processes.
     id: Option<CollectiveId>,
     /// The buffers that its schedule uses in place of data with gaps.
@@ -163,11 +168,11 @@ impl Persistent {
     /// One of these, inactive.
     pub(crate) fn new(
         operation: Operation,
-        comm: CommId,
+        (comm, held): (CommId, CommHold),
         id: Option<CollectiveId>,
         staging: Staging,
     ) -> Self {
-        Self { operation: Arc::new(operation), comm, id, staging, running: None }
+        Self { operation: Arc::new(operation), comm, _held: held, id, staging, running: None }
     }
 
     /// Whether there is nothing to wait for.
@@ -721,8 +726,13 @@ impl Requests {
     }
 
     /// A persistent request, inactive.
-    pub(crate) fn prepare_post(&mut self, post: Post, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
-        self.add(What::Remote(Remote { running: None, post: Some(post), is_freed: false }), comm)
+    pub(crate) fn prepare_post(
+        &mut self,
+        (post, held): (Post, CommHold),
+        comm: MPI_Comm,
+    ) -> Result<MPI_Request, Fault> {
+        let remote = Remote { running: None, post: Some(post), _held: Some(held), is_freed: false };
+        self.add(What::Remote(remote), comm)
     }
 
     /// Gives a collective operation to the thread; the request for it.

@@ -95,7 +95,8 @@ impl Requests {
         comm: MPI_Comm,
     ) -> Result<MPI_Request, Fault> {
         if engine.is_remote() && post.can_be_commanded() {
-            return self.prepare_post(post, comm);
+            let held = self.machine(engine).core.hold_comm(post.comm())?;
+            return self.prepare_post((post, held), comm);
         }
         let id = post.init(self.machine(engine))?;
         self.core_request(engine, id, comm)

@@ -2,6 +2,7 @@
 
 use super::{Arrival, Body, Messages};
 use crate::buffer::Buffer;
+use crate::comm::CommHold;
 use crate::data::Data;
 use crate::device::Device;
 use crate::error::Error;
@@ -13,9 +14,10 @@ use crate::wire::Header;
 
 impl Messages {
     /// A request that is not started.
-    pub(crate) fn make_persistent(&mut self, plan: Plan) -> RequestId {
+    pub(crate) fn make_persistent(&mut self, plan: Plan, held: CommHold) -> RequestId {
         let mut request = Request::new(State::Inactive, Buffer::EMPTY, None);
-        request.extra_mut().plan = Some(plan);
+        let extra = request.extra_mut();
+        (extra.plan, extra.held) = (Some(plan), Some(held));
         self.requests.insert(request)
     }
 

@@ -357,7 +357,8 @@ impl Process {
         if dest != PROC_NULL && dest >= size {
             return Err(Error::Rank { rank: dest.into(), size });
         }
-        Ok(self.messages.make_persistent(Plan::Send { comm, data, dest, tag, mode }))
+        let held = self.comms.hold(comm)?;
+        Ok(self.messages.make_persistent(Plan::Send { comm, data, dest, tag, mode }, held))
     }
 
     /// Makes an inactive persistent receive (`MPI_Recv_init`).
@@ -370,7 +371,8 @@ impl Process {
     ) -> Result<RequestId, Error> {
         let data = sink.into().0;
         self.receive_key(comm, source, tag)?;
-        Ok(self.messages.make_persistent(Plan::Receive { comm, data, source, tag }))
+        let held = self.comms.hold(comm)?;
+        Ok(self.messages.make_persistent(Plan::Receive { comm, data, source, tag }, held))
     }
 
     /// Starts a persistent request (`MPI_Start`).

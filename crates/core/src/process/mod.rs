@@ -10,7 +10,7 @@ pub(crate) mod tests;
 use crate::coll::Pool;
 use crate::collective;
 pub use crate::collective::{CollectiveId, Collectives, OtherLeader};
-use crate::comm::{Communicator, Communicators};
+use crate::comm::{CommHold, Communicator, Communicators};
 use crate::error::Error;
 use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId};
 use crate::p2p::Messages;
@@ -280,8 +280,16 @@ impl Process {
         self.messages.buffered.forget_comm(comm);
         self.messages.interrupted.retain(|(of, _)| *of != context);
         self.survival.free(context);
-        self.comms.fill(comm, None);
+        self.comms.free(comm);
         Ok(())
+    }
+
+    /// Keeps the id of a communicator for operations to be started on it, though it may be freed meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Comm`] if there is no such communicator.
+    pub fn hold_comm(&self, comm: CommId) -> Result<CommHold, Error> {
+        self.comms.hold(comm)
     }
 
     /// The messages, for tests of chapters.

@@ -16,6 +16,7 @@ use crate::bsend::Place;
 use crate::buffer::Buffer;
 use crate::coll::StepId;
 use crate::coll::running::Running;
+use crate::comm::CommHold;
 use crate::data::Data;
 use crate::error::Error;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Source, Tag, TagSelector, TransferId};
@@ -160,6 +161,8 @@ pub(crate) struct Extra {
     pub(crate) buffered: Option<Place>,
     /// The operation that a persistent request starts.
     pub(crate) plan: Option<Plan>,
+    /// The communicator of that.
+    pub(crate) held: Option<CommHold>,
 }
 
 impl Request {
