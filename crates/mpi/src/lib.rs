@@ -44,6 +44,7 @@ mod error;
 mod fault;
 mod file;
 mod gate;
+mod general;
 mod group;
 mod handle;
 mod host;

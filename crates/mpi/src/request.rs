@@ -6,6 +6,7 @@ use crate::comm::{Comm, Shape};
 use crate::errhandler::handlers;
 use crate::fault::{Fault, fault};
 use crate::file::pool;
+use crate::general::General;
 use crate::handle::{Table, bad};
 use crate::operation::Operation;
 use crate::post::{Post, with_room};
@@ -19,7 +20,6 @@ use ayatori_core::comm::CommHold;
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::CollectiveId;
 use ayatori_core::request::{Completion, Posted, Status};
-use std::ffi::c_int;
 use std::sync::Arc;
 
 /// The request of every short send that left at once: the first handle of the table, inserted at the start
@@ -97,18 +97,6 @@ pub(crate) struct Making {
     pub(crate) running: Half,
     /// Its handle, and the core's name of it.
     pub(crate) made: (MPI_Comm, CommId),
-}
-
-/// A generalized request: what the user does, announced to MPI.
-#[derive(Clone, Copy)]
-pub(crate) struct General {
-    pub(crate) query: Callback,
-    pub(crate) free: Callback,
-    pub(crate) cancel: Callback,
-    pub(crate) extra_state: UserPointer,
-    pub(crate) is_complete: bool,
-    /// Given up before it was complete.
-    pub(crate) is_freed: bool,
 }
 
 /// Result of testing a request.
@@ -537,63 +525,6 @@ pub(crate) fn check(completion: &Completion, comm: MPI_Comm) -> Result<(), Fault
             // An error of a file operation is raised on the file.
             Err(if fault.object().is_some() { fault } else { fault.on(comm) })
         }
-    }
-}
-
-/// The function `MPI_Grequest_start` was given to ask for the status.
-type QueryFunction = unsafe extern "C-unwind" fn(*mut std::ffi::c_void, *mut MPI_Status) -> c_int;
-/// The function to free the user's state.
-type FreeFunction = unsafe extern "C-unwind" fn(*mut std::ffi::c_void) -> c_int;
-/// The function to cancel.
-type CancelFunction = unsafe extern "C-unwind" fn(*mut std::ffi::c_void, c_int) -> c_int;
-
-impl General {
-    /// Asks the user for the status, then frees the user's state. No lock is held meanwhile.
-    pub(crate) fn finish(self) -> Result<MPI_Status, Fault> {
-        let status = self.query()?;
-        self.release()?;
-        Ok(status)
-    }
-
-    /// Has the user free the user's state.
-    pub(crate) fn release(self) -> Result<(), Fault> {
-        if self.free.0 != 0 {
-            // SAFETY: the user passed it as the free function of MPI_Grequest_start.
-            let function: FreeFunction = unsafe { std::mem::transmute(self.free.0) };
-            // SAFETY: called as the standard says, with the user's own state.
-            user_result(unsafe { function(self.extra_state.0) })?;
-        }
-        Ok(())
-    }
-
-    /// Calls the user's cancel function.
-    pub(crate) fn cancel(self) -> Result<(), Fault> {
-        if self.cancel.0 == 0 {
-            return Ok(());
-        }
-        // SAFETY: the user passed it as the cancel function of MPI_Grequest_start.
-        let function: CancelFunction = unsafe { std::mem::transmute(self.cancel.0) };
-        // SAFETY: called as the standard says, with the user's own state.
-        user_result(unsafe { function(self.extra_state.0, c_int::from(self.is_complete)) })
-    }
-
-    /// Asks the user for the status.
-    pub(crate) fn query(&self) -> Result<MPI_Status, Fault> {
-        let mut status = MPI_Status::empty();
-        if self.query.0 != 0 {
-            // SAFETY: the user passed it as the query function of MPI_Grequest_start.
-            let function: QueryFunction = unsafe { std::mem::transmute(self.query.0) };
-            // SAFETY: called as the standard says, with the user's own state and a status to fill.
-            user_result(unsafe { function(self.extra_state.0, &mut status) })?;
-        }
-        Ok(status)
-    }
-}
-
-fn user_result(code: c_int) -> Result<(), Fault> {
-    match code {
-        MPI_SUCCESS => Ok(()),
-        code => Err(fault(code, format_args!("a function of a generalized request returned {code}"))),
     }
 }
 

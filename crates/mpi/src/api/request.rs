@@ -4,8 +4,9 @@
 use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
+use crate::general::{General, user_result};
 use crate::message;
-use crate::request::{General, Half, Looked, Remote, Request, SENT, Tested, What, check};
+use crate::request::{Half, Looked, Remote, Request, SENT, Tested, What, check};
 use crate::runtime::sleepers::tell_resting;
 use crate::runtime::wait::{found_nothing, wait_alone, wait_for_any, wait_until};
 use crate::state::{Guard, Process, process};
@@ -17,6 +18,8 @@ use std::ffi::c_int;
 struct Ended {
     status: MPI_Status,
     completion: Completion,
+    /// What the user's functions of a generalized request returned.
+    user_code: c_int,
     comm: MPI_Comm,
     /// There was nothing to wait for.
     is_nothing: bool,
@@ -32,6 +35,11 @@ fn peek(handle: MPI_Request) -> Result<Option<MPI_Status>, Fault> {
     }
 }
 
+/// Whether a request is over. Calls no function of the user's.
+fn is_over(handle: MPI_Request) -> Result<bool, Fault> {
+    Ok(!matches!(process()?.look_at(handle)?, Looked::Core(None)))
+}
+
 /// What a locked look at a request found; a generalized request's functions are called after the lock.
 enum Found {
     Ended(Ended, MPI_Request),
@@ -45,13 +53,15 @@ fn look(process: &mut Process, handle: MPI_Request, name: &str) -> Result<Option
         Tested::GeneralOver(general) => Some(Found::General(general, comm)),
         Tested::Nothing => {
             let completion = Completion::EMPTY;
-            let ended = Ended { status: MPI_Status::empty(), completion, comm, is_nothing: true };
+            let status = MPI_Status::empty();
+            let ended = Ended { status, completion, user_code: MPI_SUCCESS, comm, is_nothing: true };
             Some(Found::Ended(ended, handle))
         }
         Tested::Over { completion, keeps } => {
             let status = message::status(&completion);
             let after = if keeps { handle } else { MPI_REQUEST_NULL };
-            Some(Found::Ended(Ended { status, completion, comm, is_nothing: false }, after))
+            let ended = Ended { status, completion, user_code: MPI_SUCCESS, comm, is_nothing: false };
+            Some(Found::Ended(ended, after))
         }
     })
 }
@@ -65,8 +75,8 @@ fn end(found: Found, request: InOut<MPI_Request>, at: usize) -> Result<Ended, Fa
         }
         Found::General(general, comm) => {
             request.set_at("request", at, MPI_REQUEST_NULL)?;
-            let status = general.finish()?;
-            Ok(Ended { status, completion: Completion::EMPTY, comm, is_nothing: false })
+            let (status, user_code) = general.finish();
+            Ok(Ended { status, completion: Completion::EMPTY, user_code, comm, is_nothing: false })
         }
     }
 }
@@ -76,6 +86,24 @@ impl Ended {
     /// success (MPI-5.0 §3.7.3).
     fn error_field(&self) -> Option<c_int> {
         self.is_nothing.then_some(MPI_SUCCESS)
+    }
+
+    /// The code for the error field of a status.
+    fn code(&self) -> c_int {
+        match self.user_code {
+            MPI_SUCCESS => self.completion.error.map_or(MPI_SUCCESS, |error| Fault::from(error).code()),
+            code => code,
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.completion.error.is_some() || self.user_code != MPI_SUCCESS
+    }
+
+    /// Its fault, if it has failed.
+    fn check(&self) -> Result<(), Fault> {
+        user_result(self.user_code)?;
+        check(&self.completion, self.comm)
     }
 }
 
@@ -140,14 +168,9 @@ fn give_any(ended: Option<(usize, Ended)>, index: Out<c_int>, status: Out<MPI_St
         Some((at, ended)) => {
             index.set("indx", at as c_int)?;
             store(status, 0, ended.status, None);
-            check(&ended.completion, ended.comm)
+            ended.check()
         }
     }
-}
-
-/// The code of a completion for the error field of a status.
-fn code(completion: &Completion) -> c_int {
-    completion.error.map_or(MPI_SUCCESS, |error| Fault::from(error).code())
 }
 
 /// Ended requests, each with its place in the caller's array.
@@ -195,9 +218,9 @@ fn give_statuses<'a>(
     all: impl Iterator<Item = &'a Ended> + Clone,
     statuses: Out<MPI_Status>,
 ) -> Result<(), Fault> {
-    let failed = all.clone().find(|ended| ended.completion.error.is_some());
+    let failed = all.clone().find(|ended| ended.has_failed());
     for (at, ended) in all.enumerate() {
-        store(statuses, at, ended.status, failed.map(|_| code(&ended.completion)).or(ended.error_field()));
+        store(statuses, at, ended.status, failed.map(|_| ended.code()).or(ended.error_field()));
     }
     failed.map_or(Ok(()), |ended| Err(in_status(ended)))
 }
@@ -205,7 +228,7 @@ fn give_statuses<'a>(
 /// The fault of a call for several requests one of which has failed.
 #[cold]
 fn in_status(ended: &Ended) -> Fault {
-    let failed = check(&ended.completion, ended.comm).err();
+    let failed = ended.check().err();
     let detail = failed.as_ref().map_or_else(String::new, |f| format!("{f:?}"));
     let object = failed.and_then(|failed| failed.object()).unwrap_or(ended.comm.into());
     fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(object)
@@ -217,7 +240,7 @@ fn end_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status>
     let may_have_failed = process()?.failures() > 0;
     let mut is_going = false;
     for at in 0..count {
-        is_going |= peek(requests.get_at("array_of_requests", at)?)?.is_none();
+        is_going |= !is_over(requests.get_at("array_of_requests", at)?)?;
         if is_going && !may_have_failed {
             return Ok(false);
         }
@@ -257,7 +280,7 @@ fn end_rest(
 ) -> Result<(), Fault> {
     let ended_before = first - usize::from(failed.is_some());
     let mut codes = Vec::with_capacity(count - ended_before);
-    codes.extend(failed.as_ref().map(|ended| code(&ended.completion)));
+    codes.extend(failed.as_ref().map(Ended::code));
     for at in first..count {
         let handle = requests.get_at("array_of_requests", at)?;
         let found = look(&mut *process()?, handle, "array_of_requests")?;
@@ -267,8 +290,8 @@ fn end_rest(
         };
         let ended = end(found, requests, at)?;
         store(statuses, at, ended.status, ended.error_field());
-        codes.push(code(&ended.completion));
-        if ended.completion.error.is_some() {
+        codes.push(ended.code());
+        if ended.has_failed() {
             failed.get_or_insert(ended);
         }
     }
@@ -345,7 +368,7 @@ fn wait_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status
         let ended = end(found, requests, at)?;
         store(statuses, at, ended.status, ended.error_field());
         at += 1;
-        if ended.completion.error.is_some() {
+        if ended.has_failed() {
             return end_rest(requests, (at, count), statuses, Some(ended));
         }
     }
@@ -381,7 +404,7 @@ api! {
         let found = wait_among(request, (0, 1))?.expect("there is no other");
         let ended = end(found, request, 0)?;
         store(status, 0, ended.status, ended.error_field());
-        check(&ended.completion, ended.comm)
+        ended.check()
     }
 
     /// MPI-5.0 §3.7.3
@@ -404,7 +427,7 @@ api! {
         };
         let ended = end(found, request, 0)?;
         store(status, 0, ended.status, ended.error_field());
-        check(&ended.completion, ended.comm)
+        ended.check()
     }
 
     /// MPI-5.0 §3.7.5
