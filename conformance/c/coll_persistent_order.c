@@ -30,6 +30,14 @@ int main(int argc, char **argv)
                 CHECK(values[which][i] == 1000 * round + which, "round %d: operation %d brought %d", round, which,
                       values[which][i]);
     }
+    /* One under way is not freed, and is still there to be waited for. */
+    fill(0);
+    OK(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    OK(MPI_Start(&requests[0]));
+    FAILS(MPI_Request_free(&requests[0]), MPI_ERR_REQUEST);
+    OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+    CHECK(values[0][COUNT - 1] == 0, "brought %d", values[0][COUNT - 1]);
     for (int which = 0; which < OPERATIONS; which++) OK(MPI_Request_free(&requests[which]));
     return check_end();
 }

@@ -687,6 +687,14 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
             *is_freed = true;
             return Ok(None);
         }
+        What::Collective(persistent) if persistent.is_inactive() => {}
+        // It stays, to be waited for.
+        What::Collective(_) | What::Making(_) => {
+            return Err(fault(
+                MPI_ERR_REQUEST,
+                format_args!("a collective operation under way cannot be freed"),
+            ));
+        }
         _ => {}
     }
     let Request { what, .. } = process.requests.table.remove(handle, "request")?;
@@ -703,14 +711,7 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
             std::mem::forget(kept);
         }
         // An operation that goes on keeps the memory it needs.
-        What::Sent | What::Flush(_) | What::File(_) => {}
-        What::Collective(persistent) if persistent.is_inactive() => {}
-        What::Collective(_) | What::Making(_) => {
-            return Err(fault(
-                MPI_ERR_REQUEST,
-                format_args!("a collective operation under way cannot be freed"),
-            ));
-        }
+        What::Sent | What::Flush(_) | What::File(_) | What::Collective(_) | What::Making(_) => {}
         What::General(general) => return Ok(Some(*general)),
     }
     Ok(None)
