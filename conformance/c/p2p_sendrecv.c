@@ -58,6 +58,24 @@ static void self(void)
     CHECK_STATUS(status, 0, 26, sizeof in);
 }
 
+/* A source that is a rank of the local group of an inter-communicator only: nothing is sent, either. */
+static void wrong_source(void)
+{
+    MPI_Comm local, inter;
+    int one = 1, flag;
+    if (check_size < 3) return;
+    OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank > 0, check_rank, &local));
+    OK(MPI_Intercomm_create(local, 0, MPI_COMM_WORLD, check_rank == 0, 27, &inter));
+    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    if (check_rank > 0)
+        FAILS(MPI_Sendrecv(&one, 1, MPI_INT, 0, 28, &one, 1, MPI_INT, 1, 28, inter, MPI_STATUS_IGNORE), MPI_ERR_RANK);
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, inter, &flag, MPI_STATUS_IGNORE));
+    CHECK(!flag, "a send-receive with a wrong source has sent");
+    OK(MPI_Comm_free(&inter));
+    OK(MPI_Comm_free(&local));
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
@@ -71,5 +89,6 @@ int main(int argc, char **argv)
         }
     chain();
     self();
+    wrong_source();
     return check_end();
 }

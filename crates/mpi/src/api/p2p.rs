@@ -187,7 +187,8 @@ impl Receive {
     /// Whether nothing is wrong with its arguments, and its memory has no gaps.
     #[inline(always)]
     fn is_plain(self, process: &Process) -> bool {
-        let is_rank = |comm: &Comm| Rank::try_from(self.from.rank).is_ok_and(|source| source < comm.size());
+        let is_rank =
+            |comm: &Comm| Rank::try_from(self.from.rank).is_ok_and(|source| source < comm.peer_count());
         message::plain(self.into.buf, self.into.count, self.datatype).is_some()
             && process.comms.find(self.from.comm).is_some_and(is_rank)
             && message::tag_selector(self.from.tag).is_ok()
