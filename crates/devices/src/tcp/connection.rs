@@ -107,6 +107,7 @@ impl Connection {
                 return Err(Full);
             }
             let head = self.head(header, pieces, false);
+            self.forget_sent();
             self.keep(0, [&[], &head, header, pieces[0], pieces[1]]);
             return Ok(());
         }
@@ -192,6 +193,14 @@ impl Connection {
             let gone = skip.min(part.len());
             self.unsent.extend_from_slice(&part[gone..]);
             skip -= gone;
+        }
+    }
+
+    /// Gives up kept bytes that have been sent. A queue that is never empty would have all of them.
+    fn forget_sent(&mut self) {
+        if self.unsent_from >= QUEUE_BYTES_MAX {
+            self.unsent.drain(..self.unsent_from);
+            self.unsent_from = 0;
         }
     }
 
@@ -524,6 +533,21 @@ mod tests {
         let mut send = |bytes: usize| a.send(&[], [Piece::Bytes(&payload[..bytes]), Piece::EMPTY]);
         assert_eq!([send(rest + 1), send(rest), send(0)], [Err(Full), Ok(()), Err(Full)]);
         assert_eq!(a.unsent.len() - a.unsent_from, QUEUE_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_queue_that_is_never_empty_keeps_what_is_unsent_only() {
+        let (mut a, _b) = pair(false);
+        // A part of a long packet; later the kernel takes a part of what is kept, each time.
+        (a.unsent, a.unsent_from) = (vec![7; 50_000], 40_000);
+        let payload = [8; 1_000];
+        for round in 0..1_000 {
+            while a.send(&[], [Piece::Bytes(&payload), Piece::EMPTY]).is_ok() {}
+            assert!(a.unsent.len() - a.unsent_from > QUEUE_BYTES_MAX - 2 * payload.len());
+            assert!(a.unsent.len() < 3 * QUEUE_BYTES_MAX, "round {round}: {} bytes", a.unsent.len());
+            assert_eq!(a.unsent.last(), Some(&8));
+            a.unsent_from += 10_000;
+        }
     }
 
     /// A long packet of which nobody wants the rest, up to its last byte.
