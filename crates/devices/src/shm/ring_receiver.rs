@@ -246,7 +246,9 @@ impl Receiver {
         let (filled, _) = self.filled_lines();
         // SAFETY: lines before `filled` are ours from `poll` to `release` (rules 3, 4).
         let data = unsafe { cell::run_bytes(&self.run()[..filled as usize]) };
-        &data[from.min(data.len())..data.len().min(payload_bytes)]
+        let end = data.len().min(payload_bytes);
+        // A peer that misbehaves may call a packet shorter than what was read of it.
+        &data[from.min(end)..end]
     }
 
     /// The packet at the front, as header and payload. Only after [`poll`](Self::poll) said yes and before

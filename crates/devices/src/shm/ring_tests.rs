@@ -495,6 +495,7 @@ fn packet_in_pieces_is_announced_once_and_read_as_written() {
     assert_eq!(receiver.poll(), Seen::Nothing);
     filled.store(313, Ordering::Release);
     assert_eq!(receiver.written(0).len(), 20_000);
+    assert_eq!(receiver.written(20_010), [0; 0], "more was read than its peer says now");
     assert!(receiver.is_ready());
     assert_eq!(receiver.poll(), Seen::Packet, "whole, for those who did not want it in pieces");
     assert_eq!(receiver.front().1.len(), 20_000);
