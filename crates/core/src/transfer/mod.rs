@@ -126,6 +126,7 @@ impl Transfer {
 struct Peers<T>(Vec<Option<Box<T>>>);
 
 impl<T: Default> Peers<T> {
+    #[inline(always)]
     fn of(&mut self, link: LinkIndex) -> &mut T {
         let at = link as usize;
         if self.0.len() <= at {
@@ -442,6 +443,7 @@ impl Transfers {
 
     /// Has the device put or get bytes of a transfer. Bytes to put that lie in several pieces are packed
     /// before. `false`: the device refuses.
+    #[inline(always)]
     fn submit<D: Device>(
         &mut self,
         device: &mut D,

@@ -217,6 +217,7 @@ impl Transfers {
 
     /// Once no get is under way: tells the sender, if all data has been got; if gets do not work, the data
     /// goes another way.
+    #[inline(always)]
     fn finish_gets<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) {
         let Some(transfer) = self.transfers.get_mut(id) else { return };
         if !matches!(&transfer.work, Work::Get(fetch) if fetch.in_flight == 0) {
