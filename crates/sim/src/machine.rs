@@ -9,8 +9,8 @@
 use std::rc::Rc;
 
 use ayatori_fabric::description::{
-    Arbitration as DescribedArbitration, HostModel, LagHash as DescribedHash, Machine, NicModel, NicTransfer,
-    RouterModel, Routing as Asked, SwitchModel, Switching as Described, Waiting,
+    Arbitration as DescribedArbitration, HostModel, LagHash as DescribedHash, Machine, NicDevice, NicModel,
+    NicTransfer, RouterModel, Routing as Asked, SwitchModel, Switching as Described, Waiting,
 };
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::plan::Plan;
@@ -456,9 +456,11 @@ pub fn cluster_config(
             Some(NicTransfer::Packets) => cluster::Transfer::Packets,
             Some(NicTransfer::Get) | None => config.transfer,
         };
+        config.data_in_order = nic.data_in_order;
         let driven = |nic: &NicModel| {
             let lengths = (nic.eager_bytes_max, nic.packet_bytes_max);
-            (nic.device, lengths, nic.transfer, nic.command_ps, nic.sockets.clone())
+            let moves = (nic.transfer, nic.data_in_order);
+            (nic.device, lengths, moves, nic.command_ps, nic.sockets.clone())
         };
         if host.nics.iter().any(|other| driven(other) != driven(nic)) {
             notes.push(format!("all NICs are simulated as driven like {}", nic.name));
@@ -590,7 +592,13 @@ fn unused_of_nics(machine: &Machine, host: &HostModel) -> Vec<Unused> {
             "long messages do not go in packets (`transfer`)",
         ),
         ("mtu_bytes", has_routers && !has_device, "routers have packet_max_bytes"),
+        ("data_order", host.nics.first().is_some_and(moves_packets), "long messages go in packets, in order"),
     ]
+}
+
+/// Whether no data are got or put by a NIC.
+fn moves_packets(nic: &NicModel) -> bool {
+    nic.transfer == Some(NicTransfer::Packets) || nic.device == Some(NicDevice::Tcp)
 }
 
 const NO_CALLS: &str = "system_call_ns is not given";

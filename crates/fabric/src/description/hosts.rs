@@ -163,6 +163,9 @@ pub struct NicModel {
     pub packet_bytes_max: Option<u64>,
     /// How long messages' data move.
     pub transfer: Option<NicTransfer>,
+    /// Data of gets and puts between the same two processes leave one after the other, not a packet of each
+    /// in turn.
+    pub data_in_order: bool,
     /// What the operating system's sockets cost, of a NIC that is driven by `tcp`; `None`: a copy at either
     /// side.
     pub sockets: Option<SocketCosts>,
@@ -421,6 +424,7 @@ fn nic(section: Section<'_>, numa_node_count: u32, buses: &[BusModel]) -> Result
         transfer: s
             .choice("transfer", &["get", "put", "packets"])?
             .map(|choice| [NicTransfer::Get, NicTransfer::Put, NicTransfer::Packets][choice]),
+        data_in_order: s.choice("data_order", &["in-turn", "in-order"])? == Some(1),
         sockets: s.section("sockets")?.map(sockets).transpose()?,
     };
     if model.sockets.is_some() && model.device != Some(NicDevice::Tcp) {

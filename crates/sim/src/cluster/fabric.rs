@@ -2,7 +2,8 @@
 //!
 //! A *flight* is a packet of the protocol engine (which the network cuts into packets of its own), or a step
 //! of a put or get. Packets of one process over one rail leave one after the other, so that they arrive in
-//! order although a NIC serves several processes in turn; data of puts and gets goes by itself.
+//! order although a NIC serves several processes in turn; data of puts and gets goes by itself, a packet of
+//! each in turn, or ([`Config::data_in_order`]) what goes from one process to another in order.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,6 +13,7 @@ use ayatori_core::device::{Pacing, RailBroken, RailCapabilities, RemoteKey, Remo
 
 use super::cores::Cores;
 use super::cpus::Cpus;
+use super::data_order::DataQueues;
 use super::pipeline::{Hardware, SEGMENT};
 pub(super) use super::rank_state::RankState;
 use super::shared::NEAR_BYTES_MAX;
@@ -171,6 +173,7 @@ struct Outbox {
 pub(super) struct Fabric {
     /// Gaps that are set, by sender and receiver.
     gaps: BTreeMap<(u32, u32), Gap>,
+    data_queues: DataQueues,
     pub(super) network: Network<Option<Trace>>,
     pub(super) config: Config,
     pub(super) rails: Vec<RailCapabilities>,
@@ -291,6 +294,7 @@ impl Fabric {
             cpus: Vec::new(),
             hardware: Hardware::new(&config, host_count),
             gaps: BTreeMap::new(),
+            data_queues: DataQueues::default(),
             rails,
             config,
             network,
@@ -593,7 +597,6 @@ impl Fabric {
 
     fn launch(&mut self, flight: u32) {
         let Flight { from, to, rail, ref cargo, .. } = self.flights[flight];
-        let bytes = self.flights[flight].bytes();
         let is_packet = cargo.is_packet();
         if rail == MEMORY_RAIL {
             let arrive_ps = self.within_host(flight);
@@ -603,16 +606,26 @@ impl Fabric {
             }
             return;
         }
-        if self.takes_stages(&self.flights[flight].cargo) {
+        if !self.goes_in_order(flight) || self.data_queues.push(flight, (from, to, rail)) {
+            self.give_to_nic(flight);
+        }
+    }
+
+    fn give_to_nic(&mut self, flight: u32) {
+        let Flight { from, to, rail, ref cargo, .. } = self.flights[flight];
+        let bytes = self.flights[flight].bytes();
+        let is_packet = cargo.is_packet();
+        if self.takes_stages(cargo) {
             self.queue_at_nic(flight);
             return;
         }
+        let notify_injected = is_packet || self.goes_in_order(flight);
         let gap = self.gap_of(from, to);
         let flow = flow_of(from, to);
         let [from, to] = [from, to].map(|rank| self.nic_of(rank, u16::from(rail) - 1));
         // Packets of the protocols are short and leave at once; gaps are for data.
         let gap = if is_packet { Gap::NONE } else { gap };
-        self.network.send(Message { from, to, bytes, gap, flow, token: flight, notify_injected: is_packet });
+        self.network.send(Message { from, to, bytes, gap, flow, token: flight, notify_injected });
     }
 
     /// The gap between packets of data: as the process said, or as a study of its own prescribes.
@@ -645,9 +658,16 @@ impl Fabric {
         path.map_or(0, |path| path.len() as u32)
     }
 
-    fn on_injected(&mut self, flight: u32) {
-        let Flight { from, rail, .. } = self.flights[flight];
-        self.leave_outbox(from, rail);
+    /// All of this has left its NIC, or, where NICs have stages, been taken up by it.
+    pub(super) fn on_injected(&mut self, flight: u32) {
+        let Flight { from, to, rail, ref cargo, .. } = self.flights[flight];
+        if cargo.is_packet() {
+            self.leave_outbox(from, rail);
+        } else if self.goes_in_order(flight)
+            && let Some(next) = self.data_queues.pop((from, to, rail))
+        {
+            self.give_to_nic(next);
+        }
     }
 
     pub(super) fn leave_outbox(&mut self, from: u32, rail: u8) {

@@ -33,6 +33,7 @@
 mod collective;
 mod cores;
 mod cpus;
+mod data_order;
 mod fabric;
 mod mpi;
 mod nic;
@@ -141,6 +142,9 @@ pub struct Config {
     pub packet_bytes_max: Option<usize>,
     /// How a rendezvous moves its data.
     pub transfer: Transfer,
+    /// Data of gets and puts between the same two processes leave one after the other, as an adapter sends
+    /// them that works on a connection in order; else a packet of each in turn.
+    pub data_in_order: bool,
     /// The device that NICs behave like, in place of `eager_bytes_max` and `transfer`; the memory of a host
     /// behaves like `shm` then.
     pub profile: Option<Profile>,
@@ -191,6 +195,7 @@ impl Default for Config {
             eager_bytes_max: 16 << 10,
             packet_bytes_max: None,
             transfer: Transfer::Get,
+            data_in_order: false,
             profile: None,
             sockets: None,
             gap: Gap::NONE,

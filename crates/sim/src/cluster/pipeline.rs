@@ -131,8 +131,7 @@ impl Fabric {
             if is_last {
                 flights.pop_back();
             }
-            let (from, rail) = (flight.from, flight.rail);
-            let is_packet = flight.cargo.is_packet();
+            let from = flight.from;
             let node = self.node_of(from, handle, offset);
             let stage =
                 Stage { nic: nic as u16, direction: Direction::Send, index: 0, is_first: offset == 0 };
@@ -142,8 +141,8 @@ impl Fabric {
                 let segment = hardware.segments.insert(segment);
                 self.enter(segment);
             }
-            if is_last && is_packet {
-                self.leave_outbox(from, rail);
+            if is_last {
+                self.on_injected(handle);
             }
         }
     }

@@ -90,6 +90,14 @@ fn latency_is_the_sum_of_stages() {
 }
 
 #[test]
+fn data_of_a_pair_take_the_stages_in_turn_or_in_order() {
+    let machine = two_hosts(EXPRESS, READ, WRITE);
+    super::check_order_of_data(|transfer, data_in_order| {
+        cluster(&machine, |config| Config { transfer, data_in_order, ..config })
+    });
+}
+
+#[test]
 fn the_slowest_unit_decides_the_rate() {
     let count = 100;
     let with = |set_up: &str, tell: &str| {

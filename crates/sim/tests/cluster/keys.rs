@@ -240,6 +240,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.nic.eager_bytes_max", "1000"),
     ("host_models.h.nic.packet_bytes_max", "30000"),
     ("host_models.h.nic.transfer", "\"packets\""),
+    ("host_models.h.nic.data_order", "\"in-order\""),
     ("host_models.h.nic.send_stages.unit", "\"engine\""),
     ("host_models.h.nic.send_stages.servers", "2"),
     ("host_models.h.nic.send_stages.operation_ns", "900"),
@@ -327,6 +328,7 @@ const NO_QUEUE: &str =
     "none of these workloads sends packets in a row within a host (`cluster::nic` tests it)";
 const MANY: &str = "among more than two processes of a host, and these have two (`cluster::room` tests it)";
 const BLOCKS: &str = "of what goes in blocks, and of windows both ways (`cluster::nic` tests these)";
+const PAIRS: &str = "none of these workloads has two long messages of a pair under way (`main` tests it)";
 const OTHER: &str = "has an effect only with the keys beside it, which are in the table";
 
 /// Keys that are not set one by one, and why.
@@ -370,6 +372,8 @@ const EVEN: &str = "processes lie on all nodes alike, and nodes are as far from 
 
 /// What has an effect elsewhere, but none on one of the machines: its name, the beginning of keys, the value.
 const EXCEPT: &[(&str, &str, &str, &str)] = &[
+    ("routers", "host_models.h.nic.data_order", "", PAIRS),
+    ("pci", "host_models.h.nic.data_order", "", PAIRS),
     ("ethernet", "switch_models.s.vlans_max", "4000", PLANNER),
     ("sockets", "switch_models.s.vlans_max", "4000", PLANNER),
     ("ethernet", "switch_models.s.aging_time_max_s", "1000", PLANNER),

@@ -5,6 +5,9 @@ mod keys;
 mod rails;
 mod work;
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use ayatori_core::Error;
 use ayatori_core::coll::Collective;
 use ayatori_core::ids::{Source, TagSelector};
@@ -52,6 +55,50 @@ fn long_messages_run_at_the_links_rate_by_every_protocol() {
         let slower = report.elapsed_ps as f64 / wire_ps;
         assert!((1.0..1.02).contains(&slower), "{transfer:?}: {slower}");
         assert_eq!(cluster.leftovers(), None, "{transfer:?}");
+    }
+}
+
+/// When each of two messages of 1 MiB has arrived that one rank sends another at once.
+fn arrivals_of_two_ps(mut cluster: Cluster) -> [f64; 2] {
+    let arrivals = Rc::new([Cell::new(0), Cell::new(0)]);
+    let seen = arrivals.clone();
+    let both = move |mpi: Mpi| {
+        let seen = seen.clone();
+        async move {
+            if mpi.rank() == 0 {
+                let sends = [mpi.isend(1, 0, 1 << 20)?, mpi.isend(1, 1, 1 << 20)?];
+                return mpi.wait_all(sends).await;
+            }
+            if mpi.rank() == 1 {
+                let receives = [mpi.irecv(0, 0, 1 << 20)?, mpi.irecv(0, 1, 1 << 20)?];
+                for (receive, at) in receives.into_iter().zip(seen.iter()) {
+                    mpi.wait(receive).await?;
+                    at.set(mpi.now_ps());
+                }
+            }
+            Ok(())
+        }
+    };
+    cluster.run(both).unwrap();
+    assert_eq!(cluster.leftovers(), None);
+    arrivals.each_ref().map(|at| at.get() as f64)
+}
+
+#[test]
+fn data_of_a_pair_leave_in_turn_or_in_order() {
+    check_order_of_data(|transfer, data_in_order| {
+        cluster(&[4], Config { transfer, data_in_order, ..free_of_cost() })
+    });
+}
+
+/// Holds the arrivals of data that leave in turn against those that leave in order.
+fn check_order_of_data(make: impl Fn(Transfer, bool) -> Cluster) {
+    for transfer in [Transfer::Get, Transfer::Put] {
+        let [in_turn, in_order] =
+            [false, true].map(|data_in_order| arrivals_of_two_ps(make(transfer, data_in_order)));
+        assert!(in_turn[0] / in_turn[1] > 0.98, "{transfer:?}: {in_turn:?}");
+        assert!((0.45..0.55).contains(&(in_order[0] / in_order[1])), "{transfer:?}: {in_order:?}");
+        assert!((0.98..1.02).contains(&(in_order[1] / in_turn[1])), "{transfer:?}: {in_order:?} {in_turn:?}");
     }
 }
 
