@@ -606,6 +606,17 @@ fn the_library_takes_a_nic_for_what_its_system_says() {
     assert_eq!(rate(says(None)), rate(None));
 }
 
+/// One that is read in parts, too: where it goes is known only when it has come whole.
+#[test]
+fn a_message_that_went_at_once_by_sockets_is_copied_whole() {
+    let one_way_ns = |copy_bytes_per_s| {
+        let sockets = Some(Rc::new(Sockets::default()));
+        half_round_trip_ns(&Config { sockets, copy_bytes_per_s, ..profile(NicDevice::Tcp) }, 65_536)
+    };
+    let copy_ns = one_way_ns(1_000_000_000) - one_way_ns(u64::MAX);
+    assert!((copy_ns - 65_536.0).abs() < 1.0, "{copy_ns}");
+}
+
 #[test]
 fn short_messages_in_a_row_take_a_line_or_the_software() {
     let per_message_ns = |line_ps: u64| {
