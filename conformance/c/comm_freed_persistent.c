@@ -1,5 +1,5 @@
-/* Persistent requests of a communicator that has been freed: they go on using it (MPI-5.0 7.4.3), and not one that was
- * made since. */
+/* Persistent requests of a communicator that has been freed: they go on using it (MPI-5.0 7.4.3), and not one
+ * that was made since. */
 #include "check.h"
 
 enum { ROUNDS = 3 };

@@ -68,7 +68,8 @@ static void wrong_source(void)
     OK(MPI_Intercomm_create(local, 0, MPI_COMM_WORLD, check_rank == 0, 27, &inter));
     OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
     if (check_rank > 0)
-        FAILS(MPI_Sendrecv(&one, 1, MPI_INT, 0, 28, &one, 1, MPI_INT, 1, 28, inter, MPI_STATUS_IGNORE), MPI_ERR_RANK);
+        FAILS(MPI_Sendrecv(&one, 1, MPI_INT, 0, 28, &one, 1, MPI_INT, 1, 28, inter, MPI_STATUS_IGNORE),
+              MPI_ERR_RANK);
     OK(MPI_Barrier(MPI_COMM_WORLD));
     OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, inter, &flag, MPI_STATUS_IGNORE));
     CHECK(!flag, "a send-receive with a wrong source has sent");

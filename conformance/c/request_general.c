@@ -1,5 +1,5 @@
-/* Generalized requests: how often the program's functions are called, and what becomes of the errors that these return
- * (MPI-5.0 13.2). */
+/* Generalized requests: how often the program's functions are called, and what becomes of the errors that
+ * these return (MPI-5.0 13.2). */
 #include "check.h"
 
 static int query_code, free_code, queries, frees;
@@ -46,6 +46,12 @@ static void is_over(const char *call, const MPI_Request requests[2], int in)
     CHECK(in == 5, "%s brought %d", call, in);
 }
 
+static void check_errors_of(const char *call, const MPI_Status statuses[2])
+{
+    int first = statuses[0].MPI_ERROR, second = statuses[1].MPI_ERROR;
+    CHECK(first == MPI_ERR_OTHER && second == MPI_SUCCESS, "%s: errors %d, %d", call, first, second);
+}
+
 static void failing(int of_query, int of_free)
 {
     MPI_Request requests[2];
@@ -54,16 +60,14 @@ static void failing(int of_query, int of_free)
     start(of_query, of_free, requests, &in);
     FAILS(MPI_Waitall(2, requests, statuses), MPI_ERR_IN_STATUS);
     is_over("Waitall", requests, in);
-    CHECK(statuses[0].MPI_ERROR == MPI_ERR_OTHER && statuses[1].MPI_ERROR == MPI_SUCCESS, "Waitall: errors %d, %d",
-          statuses[0].MPI_ERROR, statuses[1].MPI_ERROR);
+    check_errors_of("Waitall", statuses);
     start(of_query, of_free, requests, &in);
     FAILS(MPI_Testall(2, requests, &flag, statuses), MPI_ERR_IN_STATUS);
     is_over("Testall", requests, in);
     start(of_query, of_free, requests, &in);
     FAILS(MPI_Waitsome(2, requests, &count, indices, statuses), MPI_ERR_IN_STATUS);
     CHECK(count == 2, "Waitsome ends %d", count);
-    CHECK(statuses[0].MPI_ERROR == MPI_ERR_OTHER && statuses[1].MPI_ERROR == MPI_SUCCESS, "Waitsome: errors %d, %d",
-          statuses[0].MPI_ERROR, statuses[1].MPI_ERROR);
+    check_errors_of("Waitsome", statuses);
     is_over("Waitsome", requests, in);
     start(of_query, of_free, requests, &in);
     FAILS(MPI_Wait(&requests[0], &statuses[0]), MPI_ERR_OTHER);

@@ -1,5 +1,5 @@
-//! Generalized requests: operations of the program's own (MPI-5.0 §13.2). No lock is held while its functions
-//! run.
+//! Generalized requests: operations of the program's own (MPI-5.0 §13.2). No lock is held while its
+//! functions run.
 
 use crate::abi::*;
 use crate::fault::{Fault, fault};

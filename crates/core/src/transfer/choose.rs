@@ -319,9 +319,9 @@ const EAGER_IS_LEARNT: &str = " Or announced and read by the receiver, if that i
      one, begins with that of messages half as long, or eager, and tries the other way again, with ten \
      messages in 256.";
 const PACKETS_ARE_LEARNT: &str = "copied by both sides at once, as the sender has nothing else under way: \
-     the receiver measures both ways for each peer and power of two of lengths, takes the quicker one, begins \
-     with that of shorter ones, or packets, and looks at the other way again, with at most six messages \
-     in 256.";
+     the receiver measures both ways for each peer and power of two of lengths, takes the quicker one, \
+     begins with that of shorter ones, or packets, and looks at the other way again, with at most six \
+     messages in 256.";
 const PACKETS_ARE_AWAITED: &str = " A sender that waits for its end and has nothing else under way offers \
      packets, too, which both sides copy at once, and one that waits with more under way is asked for \
      them: the receiver takes the way that was quicker by measurement.";
