@@ -17,10 +17,11 @@
 //! it.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -61,14 +62,17 @@ pub(crate) fn install(options: &InstallOptions) -> Result<()> {
 /// Set for commands that run while others do (`cargo xtask ci`): what is staged is left as it is.
 pub(crate) const IS_STAGED: &str = "AYATORI_XTASK_IS_STAGED";
 
-/// The staged installation, built if need be. Returns its prefix.
+/// The staged installation, built if need be, by a process once: later calls find it while another thread
+/// may compile something else into `target/release`. Returns its prefix.
 pub(crate) fn stage() -> Result<PathBuf> {
+    static IS_DONE: Mutex<bool> = Mutex::new(false);
     let prefix = paths::build_dir().join("prefix");
-    if std::env::var_os(IS_STAGED).is_some() {
-        return Ok(prefix);
+    let mut is_done = IS_DONE.lock().expect("staging does not panic");
+    if std::env::var_os(IS_STAGED).is_none() && !*is_done {
+        build_release()?;
+        lay_out(&prefix, &Target::HERE)?;
+        *is_done = true;
     }
-    build_release()?;
-    lay_out(&prefix, &Target::HERE)?;
     Ok(prefix)
 }
 
@@ -83,11 +87,13 @@ pub(crate) fn cargo_build() -> Command {
     cargo
 }
 
-/// Makes an installation of what cargo has released for `target`.
+/// Makes an installation of what cargo has released for `target`. Installations under several prefixes are
+/// made from the same files (`build/fortran`, what is stripped), so one is made at a time.
 ///
 /// # Errors
 /// Something was not built, or a file cannot be written.
 pub(crate) fn lay_out(prefix: &Path, target: &Target) -> Result<()> {
+    let _lock = lock(&target.build_dir())?;
     let release = target.release_dir();
     let crate_dir = paths::root().join("crates/mpi");
     let (bin, lib) = (prefix.join("bin"), prefix.join("lib"));
@@ -108,6 +114,16 @@ pub(crate) fn lay_out(prefix: &Path, target: &Target) -> Result<()> {
     manners(prefix, target)?;
     translate::lay_out(prefix, target)?;
     fortran::lay_out(prefix, target)
+}
+
+/// Holds off other threads and processes that make an installation from `build`, until it is dropped.
+fn lock(build: &Path) -> Result<File> {
+    let path = build.join("installing.lock");
+    let what = || format!("cannot lock {}", path.display());
+    fs::create_dir_all(build).with_context(what)?;
+    let file = File::create(&path).with_context(what)?;
+    file.lock().with_context(what)?;
+    Ok(file)
 }
 
 /// For Environment Modules, and for Lmod: both find the prefix from their own place.
@@ -228,6 +244,17 @@ pub(crate) fn pkg_config(prefix: &Path, name: &str, general: &[&str]) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_installation_is_made_at_a_time() {
+        let build = std::env::temp_dir().join(format!("ayatori-stage-{}", std::process::id()));
+        let first = lock(&build).unwrap();
+        let second = File::open(build.join("installing.lock")).unwrap();
+        assert!(second.try_lock().is_err());
+        drop(first);
+        second.try_lock().unwrap();
+        fs::remove_dir_all(&build).unwrap();
+    }
 
     #[test]
     fn debugging_information_is_found_where_there_is_some() {
