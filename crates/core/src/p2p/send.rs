@@ -97,14 +97,14 @@ impl Messages {
             return false;
         }
         let is_learnt = self.learns_way(index, len);
-        if is_learnt && !self.transfers.at_once(index).pick_eager(len) {
+        if is_learnt && !self.transfers.at_once(index).is_plainly_eager(len) {
             return false;
         }
         let message = (len, buffer.gather(0, len));
         let is_sent =
             self.offer_if(device, index, envelope, message, |link| link.allows_longer_eager(len, is_learnt));
-        if is_sent && !is_learnt {
-            self.transfers.at_once(index).pass(len);
+        if is_sent {
+            self.transfers.at_once(index).pass(len, is_learnt);
         }
         is_sent
     }
@@ -138,10 +138,13 @@ impl Messages {
         let len = data.len();
         let is_learnt =
             mode == SendMode::Standard && data.as_memory().is_some() && self.learns_way(index, len);
-        if !is_learnt && self.links.get(index).learns_eager(len).is_some() {
-            self.transfers.at_once(index).pass(len);
+        let link = self.links.get(index);
+        let (is_allowed, learns) =
+            (link.allows_longer_eager(len, is_learnt), link.learns_eager(len).is_some());
+        if learns && !(is_learnt && is_allowed) {
+            self.transfers.at_once(index).pass(len, is_learnt);
         }
-        if !self.links.get(index).allows_longer_eager(len, is_learnt) {
+        if !is_allowed {
             return Ok(self.announce(device, index, envelope, data, (is_awaited, None)));
         }
         if is_learnt && let Some(posted) = self.send_learnt(device, index, envelope, &data) {

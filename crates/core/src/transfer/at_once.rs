@@ -62,14 +62,10 @@ impl AtOnce {
         self.class(length_bytes).pick()
     }
 
-    /// Whether the next message goes eagerly and nothing is to be reported; then it counts as sent.
-    pub(crate) fn pick_eager(&mut self, length_bytes: usize) -> bool {
+    /// Whether the next message would go eagerly, with nothing to report.
+    pub(crate) fn is_plainly_eager(&mut self, length_bytes: usize) -> bool {
         let class = self.class(length_bytes);
-        let is_eager = class.held.way == Way::Eager && class.trial.is_none() && !class.held.is_due();
-        if is_eager {
-            class.count_one();
-        }
-        is_eager
+        class.held.way == Way::Eager && class.trial.is_none() && !class.held.is_due()
     }
 
     /// The class of a message that goes now.
@@ -81,10 +77,14 @@ impl AtOnce {
         &mut from[0]
     }
 
-    /// A message of this length goes as it must.
-    pub(crate) fn pass(&mut self, length_bytes: usize) {
+    /// A message of this length went without [`pick`](Self::pick). One that could be measured counts among
+    /// those between trials.
+    pub(crate) fn pass(&mut self, length_bytes: usize, is_learnt: bool) {
         let class = &mut self.classes[class(length_bytes)];
-        class.sent_count = class.sent_count.wrapping_add(1);
+        match is_learnt {
+            true => class.count_one(),
+            false => class.sent_count = class.sent_count.wrapping_add(1),
+        }
     }
 
     /// A message of a trial begins. Names it.
@@ -364,7 +364,7 @@ mod tests {
                 let name = match at_once.pick(16_000) {
                     Pick::Timed(Learnt::Looked(_)) => {
                         let name = at_once.begin(16_000, now);
-                        (0..15).for_each(|_| at_once.pass(16_000));
+                        (0..15).for_each(|_| at_once.pass(16_000, false));
                         now += Duration::from_ns(16 * got);
                         Some(name)
                     }
@@ -426,9 +426,13 @@ mod tests {
     #[test]
     fn only_what_is_held_and_not_timed_leaves_by_the_short_way() {
         let mut at_once = Sender::default();
-        let at_once_count = (0..100).filter(|_| at_once.at_once.pick_eager(16_000)).count();
-        assert_eq!(at_once_count, PAUSE_FIRST as usize);
+        let mut at_once_count = 0;
+        while at_once.at_once.is_plainly_eager(16_000) {
+            at_once.at_once.pass(16_000, true);
+            at_once_count += 1;
+        }
+        assert_eq!(at_once_count, PAUSE_FIRST);
         at_once.run(100, 16_000, [1_100, 600]);
-        assert!(!at_once.at_once.pick_eager(16_000));
+        assert!(!at_once.at_once.is_plainly_eager(16_000));
     }
 }

@@ -6,7 +6,7 @@ use super::net::{Clock, Net, memory};
 use crate::device::RailCapabilities;
 use crate::ids::{CommId, Source, TagSelector};
 use crate::process::Process;
-use crate::request::{Posted, SendMode};
+use crate::request::{Completion, Posted, SendMode};
 use crate::time::{Duration, Instant};
 use crate::transfer::choose::Way;
 use alloc::vec;
@@ -277,6 +277,7 @@ fn eager_messages_follow_a_crossover_that_moves() {
     }
 }
 
+/// A message that finds the device full on the short way goes the long one, and counts once.
 #[test]
 fn the_short_way_leaves_a_trial_to_the_long_one() {
     let mut net = two_that_learn_eager();
@@ -284,8 +285,17 @@ fn the_short_way_leaves_a_trial_to_the_long_one() {
     let mut sent_count = 0;
     loop {
         let source = memory(vec![7; 10_000]).0;
+        let is_full = sent_count % 2 == 1;
+        net.shared.borrow_mut().full_one_in = u64::from(is_full);
         let (process, port) = &mut net.nodes[0];
-        if !process.send_longer_at_once(port, CommId::WORLD, source, 1, 0) {
+        let is_sent = process.send_longer_at_once(port, CommId::WORLD, source, 1, 0);
+        net.shared.borrow_mut().full_one_in = 0;
+        if is_full {
+            assert!(!is_sent);
+            let (process, port) = &mut net.nodes[0];
+            let sent = Process::send(process, port, CommId::WORLD, source, 1, 0, SendMode::Standard);
+            assert_eq!(sent, Ok(Posted::Done(Completion::EMPTY)));
+        } else if !is_sent {
             break;
         }
         sent_count += 1;
