@@ -21,6 +21,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("buffer_sessions", "fails at the buffer of a session"),
     ("check_left", "has no check mode"),
     ("coll_inter", "takes MPI_IN_PLACE on inter-communicators, and crashes at 3 ranks"),
+    ("coll_persistent_order", "frees a persistent operation that is under way"),
     ("comm_inter", "MPI_Comm_remote_size of an intra-communicator is no error"),
     ("datatype_errors", "makes a datatype of a handle that is none"),
     ("dynamic_finalize", "does not promise how a world ends that others are connected to"),
@@ -37,6 +38,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("neighbor_all", "crashes"),
     ("p2p_sendrecv", "does not fill the status of MPI_Isendrecv"),
     ("pack_external", "external32 of pairs has another size"),
+    ("request_general", "leaves requests beside a generalized one that fails"),
     ("rma_fence", "crashes after an operation outside of the window"),
     ("rma_short", "another class for a lock of an unknown type"),
     ("rma_words", "ends at an accumulate of a type that has no such operation"),
@@ -58,6 +60,7 @@ const HANGING: &[(&str, &str)] = &[
     ("progress_blocked_threads", "does not promise that a rank that waits leaves the CPU"),
     ("progress_delivery", "does not promise progress outside of MPI calls"),
     ("rma_passive", "does not promise progress of a target outside of MPI calls"),
+    ("rma_polled", "does not promise progress of a process that reads its own window"),
 ];
 
 /// Where a program can run.
