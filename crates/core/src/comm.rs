@@ -196,8 +196,21 @@ enum Slot {
     Live(Communicator),
     /// Only agreements and local operations still work on it.
     Revoked(Communicator),
-    /// Freed, while persistent requests may still start operations on it; and whether it was revoked.
-    Freed(Communicator, bool),
+}
+
+/// Who needs a place beside its owner.
+#[derive(Default)]
+struct Holds {
+    /// What persistent requests have a share of.
+    shared: Arc<()>,
+    /// The communicator is freed: its place is free when nothing holds it.
+    is_freed: bool,
+}
+
+impl Holds {
+    fn any(&self) -> bool {
+        Arc::strong_count(&self.shared) > 1
+    }
 }
 
 /// Keeps the id of a communicator from being used again: persistent requests of one that is freed still
@@ -209,8 +222,8 @@ pub struct CommHold(#[expect(dead_code, reason = "only counted")] Arc<()>);
 pub(crate) struct Communicators {
     me: ProcessId,
     slots: Vec<Slot>,
-    /// By slot, what persistent requests have a share of.
-    holds: Vec<Arc<()>>,
+    /// By slot.
+    holds: Vec<Holds>,
     next_context: u32,
     /// Contexts that were revoked before this process knew their communicators.
     early_revoked: BTreeSet<ContextId>,
@@ -226,7 +239,7 @@ impl Communicators {
     pub(crate) fn new(first: ProcessId, me: ProcessId, world_count: u32) -> Self {
         let predefined = [Communicator::world(first, me, world_count), Communicator::only(me)];
         let slots: Vec<Slot> = predefined.map(Slot::Live).into();
-        let holds = slots.iter().map(|_| Arc::default()).collect();
+        let holds = slots.iter().map(|_| Holds::default()).collect();
         Self { me, slots, holds, next_context: 2, early_revoked: BTreeSet::new(), untold: Vec::new() }
     }
 
@@ -235,8 +248,6 @@ impl Communicators {
         match self.slots.get(comm.0 as usize) {
             Some(Slot::Live(communicator)) => Ok(communicator),
             Some(Slot::Revoked(_)) => Err(Error::Revoked),
-            Some(Slot::Freed(communicator, false)) => Ok(communicator),
-            Some(Slot::Freed(_, true)) => Err(Error::Revoked),
             _ => Err(Error::Comm),
         }
     }
@@ -245,15 +256,13 @@ impl Communicators {
         match self.slots.get_mut(comm.0 as usize) {
             Some(Slot::Live(communicator)) => Ok(communicator),
             Some(Slot::Revoked(_)) => Err(Error::Revoked),
-            Some(Slot::Freed(communicator, false)) => Ok(communicator),
-            Some(Slot::Freed(_, true)) => Err(Error::Revoked),
             _ => Err(Error::Comm),
         }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Communicator> {
-        self.slots.iter().filter_map(|slot| match slot {
-            Slot::Live(communicator) => Some(communicator),
+        self.slots.iter().zip(&self.holds).filter_map(|(slot, holds)| match slot {
+            Slot::Live(communicator) if !holds.is_freed || holds.any() => Some(communicator),
             _ => None,
         })
     }
@@ -268,16 +277,15 @@ impl Communicators {
 
     /// An id for a communicator that is about to be made.
     pub(crate) fn reserve(&mut self) -> CommId {
-        let is_free = |at: &usize| match self.slots[*at] {
-            Slot::Free => true,
-            Slot::Freed(..) => !self.is_held(*at),
-            _ => false,
-        };
-        let at = (0..self.slots.len()).find(is_free).unwrap_or(self.slots.len());
-        if at == self.slots.len() {
+        let is_free =
+            |(slot, holds): (&Slot, &Holds)| matches!(slot, Slot::Free) || (holds.is_freed && !holds.any());
+        let found = self.slots.iter().zip(&self.holds).position(is_free);
+        let at = found.unwrap_or_else(|| {
             self.slots.push(Slot::Free);
-            self.holds.push(Arc::default());
-        }
+            self.holds.push(Holds::default());
+            self.slots.len() - 1
+        });
+        self.holds[at].is_freed = false;
         self.slots[at] = Slot::Reserved;
         CommId(at as u32)
     }
@@ -285,21 +293,15 @@ impl Communicators {
     /// Frees a communicator. Its place is used again when no persistent request holds it.
     pub(crate) fn free(&mut self, comm: CommId) {
         let at = comm.0 as usize;
-        let is_held = self.is_held(at);
-        self.slots[at] = match core::mem::replace(&mut self.slots[at], Slot::Free) {
-            Slot::Live(communicator) if is_held => Slot::Freed(communicator, false),
-            Slot::Revoked(communicator) if is_held => Slot::Freed(communicator, true),
-            _ => Slot::Free,
-        };
-    }
-
-    fn is_held(&self, at: usize) -> bool {
-        Arc::strong_count(&self.holds[at]) > 1
+        self.holds[at].is_freed = self.holds[at].any();
+        if !self.holds[at].is_freed {
+            self.slots[at] = Slot::Free;
+        }
     }
 
     /// Holds a communicator.
     pub(crate) fn hold(&self, comm: CommId) -> Result<CommHold, Error> {
-        self.holds.get(comm.0 as usize).map(|hold| CommHold(hold.clone())).ok_or(Error::Comm)
+        self.holds.get(comm.0 as usize).map(|holds| CommHold(holds.shared.clone())).ok_or(Error::Comm)
     }
 
     pub(crate) fn is_reserved(&self, comm: CommId) -> bool {
@@ -430,13 +432,29 @@ mod tests {
             drop(hold);
         }
         assert_eq!(make(&mut comms).0, held, "nobody holds it any more");
-        comms.revoke(held).unwrap();
-        let hold = comms.hold(held).unwrap();
-        comms.free(held);
-        assert_eq!(comms.get(held).err(), Some(Error::Revoked));
-        drop(hold);
-        assert_eq!(comms.reserve(), held);
         assert!(comms.hold(CommId(99)).is_err());
+    }
+
+    #[test]
+    fn a_revocation_reaches_a_freed_communicator_that_is_held() {
+        for is_freed_first in [false, true] {
+            let mut comms = Communicators::new(ProcessId(0), ProcessId(0), 2);
+            let (comm, context) = (comms.reserve(), comms.new_context());
+            comms.fill(comm, Some(Communicator::new(context, Group::world(2), 0)));
+            let hold = comms.hold(comm).unwrap();
+            if is_freed_first {
+                comms.free(comm);
+                assert!(comms.iter().any(|of| of.context() == context));
+            }
+            assert_eq!(comms.find_any(context), Some(comm));
+            comms.revoke(comm).unwrap();
+            if !is_freed_first {
+                comms.free(comm);
+            }
+            assert_eq!(comms.get(comm).err(), Some(Error::Revoked));
+            drop(hold);
+            assert_eq!(comms.reserve(), comm);
+        }
     }
 
     #[test]
