@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ayatori's torus beside BookSim2's and CAMINOS': tables for docs/simulate.md. It fetches nothing.
+"""Ayatori's torus beside BookSim2's and CAMINOS': tables for docs/compared.md. It fetches nothing.
 
     git clone https://github.com/booksim/booksim2 && make -C booksim2/src      (needs flex and bison)
     cargo build --release -p ayatori-sim --example compare_torus

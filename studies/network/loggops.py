@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""GOAL schedules by Ayatori's simulator and by LogGOPSim: tables for docs/simulate.md. It fetches nothing.
+"""GOAL schedules by Ayatori's simulator and by LogGOPSim: tables for docs/compared.md. It fetches nothing.
 
     git clone https://github.com/spcl/LogGOPSim
     make -C LogGOPSim/src/LogGOPSim      (needs gengetopt, re2c and libgraphviz-dev)

@@ -9,7 +9,7 @@ It fetches nothing.
     studies/network/pairwise.py --ours target/release/examples/compare_torus \\
         --booksim /tmp/ayatori-booksim/pairwise
 
-runs what pairwise.csv does not have yet, adds it there, and prints the tables of docs/simulate.md. Without
+runs what pairwise.csv does not have yet, adds it there, and prints the tables of docs/compared.md. Without
 either program it runs none of that one's; without both it prints only. A run of BookSim2 takes some 15 s
 with 34 packets a message (64 KiB) and flits of 64 B, and half an hour with 547 (1 MiB) and flits of 16 B: --flits,
 --packets, --seeds, --gaps and --only take a part.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The examples that BookSim2 and CAMINOS publish, beside our model of them: tables for docs/simulate.md.
+"""The examples that BookSim2 and CAMINOS publish, beside our model of them: tables for docs/compared.md.
 
 It fetches nothing; compare.py says how to get both.
 

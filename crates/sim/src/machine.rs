@@ -203,7 +203,7 @@ fn narrow(what: &'static str, value: u64) -> Result<u32, MachineError> {
 
 /// Which packet goes next where the description does not say. Around rings routers allot channels first: so
 /// do BookSim2 and CAMINOS, and tornado traffic on rings of 8 to 16 then takes as long as in these
-/// (docs/simulate.md). Elsewhere nothing has been compared, and lanes go in turn.
+/// (docs/compared.md). Elsewhere nothing has been compared, and lanes go in turn.
 fn default_arbitration(machine: &Machine) -> DescribedArbitration {
     match machine.topology {
         Some(Topology::Ring(_) | Topology::Torus(_) | Topology::Tofu(_)) => {

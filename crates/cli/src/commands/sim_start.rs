@@ -18,7 +18,7 @@ const BYTES_PER_MIB: f64 = (1 << 20) as f64;
 /// Without --ranks and --hosts also holds the model against the measured starts of docs/bench.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Costs are a TOML file; those that it leaves out are the measured machine's (docs/simulate.md names them):
+Costs are a TOML file; those that it leaves out are the measured machine's (docs/job-start.md names them):
   login_us = 200000     # until ssh has started an agent
   gbit_per_s = 100
 

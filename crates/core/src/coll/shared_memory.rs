@@ -88,7 +88,7 @@ pub fn alltoall_segment_bytes(block_bytes: usize, done_bytes: usize, size: u32, 
 /// members. Longer ones gain from schedules of messages, which the kernel copies once. A broadcast is
 /// written once and read by all at the same time: no schedule does better.
 ///
-/// Measured with 2 to 16 ranks on 16 CPUs (Intel Xeon, model 207); `docs/shm.md` has the figures.
+/// Measured with 2 to 16 ranks on 16 CPUs (Intel Xeon, model 207); `docs/shm-speed.md` has the figures.
 /// With more ranks than CPUs each message costs a turn on a CPU, and there is no limit (4 and 8 ranks on 2
 /// CPUs, allreduce of 1 MiB: 450 against 1150 µs, 1300 against 2600 µs).
 pub fn room_bytes_max(collective: Collective, size: u32, occupancy: Occupancy) -> usize {

@@ -72,7 +72,7 @@ fn costs_are_read_from_a_file_and_unknown_ones_are_refused() {
 }
 
 /// The costs were fitted to the small starts; the large ones are predictions, and too fast. The
-/// deviations are those that `docs/simulate.md` states: a change of the model or of the protocol shows
+/// deviations are those that `docs/job-start.md` states: a change of the model or of the protocol shows
 /// here.
 #[test]
 fn measured_starts_are_met_as_well_as_the_docs_say() {

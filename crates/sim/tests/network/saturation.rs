@@ -65,7 +65,7 @@ fn an_output_queue_waits_as_m_d_1() {
 fn a_permutation_is_bounded_by_its_busiest_link() {
     // Tornado on a ring of 8: everybody three further on, so that each link carries three flows. With two
     // classes and input queues some of a link's time is lost (two other simulators carry as little:
-    // docs/simulate.md).
+    // docs/compared.md).
     let run = |load, to: fn(u32) -> u32| {
         let traffic =
             Uniform { load, payload_bytes: 1_920, warm_up_ps: 150_000_000, measure_ps: 400_000_000, seed: 7 };

@@ -26,7 +26,7 @@ fn uniform_traffic_saturates_as_dimension_order_on_a_torus() {
     // An even ring of k = 8 carries k / 8 = 1 of the injection rate at most (Dally and Towles, section 3.3).
     // Dimension order with two channels reaches a half to two thirds of that; how much depends on who uses
     // which channel, on buffers, and on how many packets an input passes on at once. The values are this
-    // model's; docs/simulate.md holds them against other simulators.
+    // model's; docs/compared.md holds them against other simulators.
     let (wrap, entry) = (Dateline::AtWrap, Dateline::OnEntry);
     let (channel, port) = (CrossbarInputs::PerChannel, CrossbarInputs::PerPort);
     for (dateline, crossbar_inputs, kib, expected) in [

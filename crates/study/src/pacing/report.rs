@@ -503,7 +503,7 @@ fn method_section(out: &mut String) {
          - machines/nsim.toml is the paper's table 3, with which NSIM ran all-to-all on 4x2x8. machines/fx10.toml is the \
          hardware; what is not published of its routers is that table's. Both allot channels first, those of \
          a link in turn (`channel-first`): the table has a stage for it and says round robin, and with that \
-         rings take as long as in BookSim2 and CAMINOS (docs/simulate.md). A cable's latency is in neither: \
+         rings take as long as in BookSim2 and CAMINOS (docs/compared.md). A cable's latency is in neither: \
          the simulator's default. Dimension order X, Y, \
          Z; a ring's virtual channel chosen on entry.\n\
          - The extents of tori below 768 nodes are not in the paper: they double from 2x3x4 to its 8x6x16.\n\
