@@ -117,5 +117,8 @@ int main(int argc, char **argv)
         }
     issend_waits();
     OK(MPI_Buffer_detach(&memory, &attached));
+    free(memory);
+    free(out);
+    free(in);
     return check_end();
 }

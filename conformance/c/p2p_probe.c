@@ -124,5 +124,7 @@ int main(int argc, char **argv)
     matched_swapped();
     nothing_there();
     proc_null();
+    free(out);
+    free(in);
     return check_end();
 }

@@ -91,5 +91,7 @@ int main(int argc, char **argv)
     chain();
     self();
     wrong_source();
+    free(out);
+    free(in);
     return check_end();
 }
