@@ -2,10 +2,8 @@
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::attribute::{self, Attributes, Kind, keyvals};
-use crate::datatype;
+use crate::attribute::{self, Holder, Kind, keyvals};
 use crate::fault::{Fault, fault};
-use crate::state::process;
 use crate::win;
 use std::ffi::{c_int, c_void};
 
@@ -55,47 +53,14 @@ fn predefined_of(win: MPI_Win, keyval: c_int) -> Result<Option<UserPointer>, Fau
     })))
 }
 
-/// An object with attributes.
-#[derive(Clone, Copy)]
-enum Holder {
-    Comm(MPI_Comm),
-    Type(MPI_Datatype),
-    Win(MPI_Win),
-}
-
 impl Holder {
-    fn kind(self) -> Kind {
-        match self {
-            Self::Comm(_) => Kind::Comm,
-            Self::Type(_) => Kind::Type,
-            Self::Win(_) => Kind::Win,
-        }
-    }
-
-    fn bits(self) -> usize {
-        match self {
-            Self::Comm(comm) => comm.0,
-            Self::Type(datatype) => datatype.0,
-            Self::Win(win) => win.0,
-        }
-    }
-
-    /// Does something with the attributes, locked: no function of the user.
-    fn with<R>(self, work: impl FnOnce(&mut Attributes) -> R) -> Result<R, Fault> {
-        Ok(match self {
-            Self::Comm(comm) => work(&mut process()?.comms.get_mut(comm, "comm")?.attributes),
-            Self::Type(datatype) => work(&mut datatype::table()?.get_mut(datatype, "datatype")?.attributes),
-            Self::Win(win) => work(&mut win::table()?.get_mut(win, "win")?.attributes),
-        })
-    }
-
     fn get(self, keyval: c_int, value: *mut c_void, flag: Out<c_int>) -> Result<(), Fault> {
         let own = self.with(|attributes| attributes.get(keyval))?;
         let found = match self {
             Self::Comm(_) if (MPI_TAG_UB..=MPI_UNIVERSE_SIZE).contains(&keyval) => predefined(keyval),
             Self::Win(win) if (MPI_WIN_BASE..=MPI_WIN_MODEL).contains(&keyval) => predefined_of(win, keyval)?,
             holder => {
-                keyvals().check(holder.kind(), keyval)?;
+                keyvals().check_known(holder.kind(), keyval)?;
                 own
             }
         };
@@ -115,21 +80,13 @@ impl Holder {
 
     fn delete(self, keyval: c_int) -> Result<(), Fault> {
         self.with(|_| ())?;
-        keyvals().check_deletable(self.kind(), keyval)?;
+        keyvals().check_known(self.kind(), keyval)?;
         match self.with(|attributes| attributes.take(keyval))? {
             Some(old) => self.deleted(keyval, old),
             None => {
                 Err(fault(MPI_ERR_KEYVAL, format_args!("the object has no attribute under key {keyval}")))
             }
         }
-    }
-
-    /// Tells the user's delete function; where it refuses, the attribute stays.
-    fn deleted(self, keyval: c_int, old: UserPointer) -> Result<(), Fault> {
-        attribute::delete(self.bits(), keyval, old).inspect_err(|_| {
-            // The object was there a moment ago; if the function freed it, there is nothing to put back to.
-            let _ = self.with(|attributes| attributes.put_back(keyval, old));
-        })
     }
 }
 

@@ -6,7 +6,7 @@ pub(crate) use inter::*;
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::attribute::{Attributes, copy_all, delete_all};
+use crate::attribute::{Attributes, Holder, copy_all};
 use crate::comm::{Comm, Hints, Shape, known_hints};
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, fault};
@@ -263,10 +263,10 @@ pub(super) fn free(handle: MPI_Comm) -> Result<(), Fault> {
     if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
         return Err(bad(handle, "comm"));
     }
-    let attributes = std::mem::take(&mut process()?.comms.get_mut(handle, "comm")?.attributes);
+    process()?.comms.get(handle, "comm")?;
+    Holder::Comm(handle).delete_all().map_err(|fault| fault.on(handle))?;
     // Messages in the buffer must leave: the program owns its memory again when this returns.
     super::buffered::detach(handle)?;
-    delete_all(handle.0, attributes).map_err(|fault| fault.on(handle))?;
     let mut process = process()?;
     let freed = process.comms.remove(handle, "comm")?;
     handlers().release(freed.errhandler)?;

@@ -9,7 +9,7 @@ pub(crate) use pack::*;
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::attribute::{copy_all, delete_all};
+use crate::attribute::{Holder, copy_all};
 use crate::datatype::{self, Datatype, Made, Type, get};
 use crate::fault::{Fault, fault};
 use crate::handle::bad;
@@ -204,8 +204,7 @@ api! {
     fn MPI_Type_free(datatype: InOut<MPI_Datatype>) {
         let handle = datatype.get("datatype")?;
         check_freeable(handle)?;
-        let attributes = std::mem::take(&mut datatype::table()?.get_mut(handle, "datatype")?.attributes);
-        delete_all(handle.0, attributes)?;
+        Holder::Type(handle).delete_all()?;
         datatype::table()?.remove(handle, "datatype")?;
         datatype.set("datatype", MPI_DATATYPE_NULL)
     }

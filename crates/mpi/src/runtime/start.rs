@@ -1,6 +1,7 @@
 //! Start and end of MPI (MPI-5.0 §11.2).
 
 use crate::abi::*;
+use crate::attribute::Holder;
 use crate::comm::Comm;
 use crate::dynamic::acquaint;
 use crate::errhandler::Action;
@@ -145,14 +146,12 @@ const ANSWER_INTERVAL_MAX: std::time::Duration = std::time::Duration::from_milli
 
 /// `MPI_Finalize`
 pub(crate) fn finish() -> Result<(), Fault> {
+    check_world_runs()?;
+    // Attributes of MPI_COMM_SELF first, while MPI still works (MPI-5.0 §11.4.1): their delete functions may
+    // begin and end sessions.
+    Holder::Comm(MPI_COMM_SELF).delete_all()?;
     let _alone = locked(&BOUNDS);
-    phase::check_running()?;
-    if phase::world() != Phase::Running {
-        return Err(fault(MPI_ERR_OTHER, format_args!("MPI_Finalize is called without MPI_Init, or twice")));
-    }
-    // Attributes of MPI_COMM_SELF first, while MPI still works (MPI-5.0 §11.4.1).
-    let attributes = std::mem::take(&mut state::process()?.comms.get_mut(MPI_COMM_SELF, "comm")?.attributes);
-    crate::attribute::delete_all(MPI_COMM_SELF.0, attributes)?;
+    check_world_runs()?;
     if phase::session_count() > 0 {
         flush()?;
         phase::set_world(Phase::After);
@@ -161,6 +160,14 @@ pub(crate) fn finish() -> Result<(), Fault> {
     end()?;
     phase::set_world(Phase::After);
     Ok(())
+}
+
+fn check_world_runs() -> Result<(), Fault> {
+    phase::check_running()?;
+    match phase::world() {
+        Phase::Running => Ok(()),
+        _ => Err(fault(MPI_ERR_OTHER, format_args!("MPI_Finalize is called without MPI_Init, or twice"))),
+    }
 }
 
 /// Sends all pending packets.

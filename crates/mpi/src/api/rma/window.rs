@@ -7,7 +7,7 @@ use crate::abi::*;
 use crate::api::comm::{object_name, with_room};
 use crate::api::group::give as give_group;
 use crate::arguments::*;
-use crate::attribute::{Attributes, delete_all};
+use crate::attribute::{Attributes, Holder};
 use crate::collective::run_in;
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, Object, fault, survives};
@@ -544,13 +544,13 @@ api! {
     fn MPI_Win_free(win: InOut<MPI_Win>) {
         let handle = win.get("win")?;
         let on = |fault: Fault| fault.on(Object::Win(handle));
-        let (attributes, comm) = {
-            let mut table = win::table()?;
-            let win = table.get_mut(handle, "win")?;
+        let comm = {
+            let table = win::table()?;
+            let win = table.get(handle, "win")?;
             win.epochs.check_free().map_err(on)?;
-            (std::mem::take(&mut win.attributes), win.comm)
+            win.comm
         };
-        delete_all(handle.0, attributes).map_err(on)?;
+        Holder::Win(handle).delete_all().map_err(on)?;
         barrier(comm).map_err(on)?;
         let freed = win::table()?.remove(handle, "win")?;
         handlers().release(freed.errhandler)?;
