@@ -139,6 +139,10 @@ static void types_by_precision(void)
     OK(MPI_Type_size(type, &size));
     CHECK(size == 4, "size %d of an integer of 9 digits", size);
     has(__LINE__, type, MPI_COMBINER_F90_INTEGER, I(9), NONE, NONE, NONE);
+    /* The contents of other types name them as they are. */
+    OK(MPI_Type_contiguous(3, type, &inner));
+    has(__LINE__, inner, MPI_COMBINER_CONTIGUOUS, I(3), NONE, NONE, D(type));
+    OK(MPI_Type_free(&inner));
     int one = 20, sum = 0;
     OK(MPI_Allreduce(&one, &sum, 1, type, MPI_SUM, MPI_COMM_WORLD));
     CHECK(sum == 20 * check_size, "sum %d", sum);

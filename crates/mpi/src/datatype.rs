@@ -16,14 +16,14 @@ use crate::abi::*;
 use crate::attribute::Attributes;
 use crate::fault::{Fault, fault};
 use crate::handle::{Table, bad};
-use crate::lock::{Elided, Guard};
+use crate::lock::{Elided, Guard, locked};
 use crate::phase;
 use ayatori_core::datatype::Predefined;
 use ayatori_core::layout::{Layout, Signature};
 use ayatori_core::rma;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// The user's datatypes, and names and attributes of the predefined ones.
 static TABLE: Elided<Table<MPI_Datatype, Datatype>> = Elided::new(Table::new());
@@ -345,7 +345,7 @@ pub(crate) fn f90(combiner: c_int, digits: c_int, range: c_int) -> Result<MPI_Da
         _ => vec![digits, range],
     };
     let old = get(*old, "newtype")?;
-    let mut known = F90.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = locked(&F90);
     if let Some(handle) = known.get(&(combiner, digits, range)) {
         return Ok(*handle);
     }
@@ -356,6 +356,16 @@ pub(crate) fn f90(combiner: c_int, digits: c_int, range: c_int) -> Result<MPI_Da
     let handle = table()?.insert(datatype)?;
     known.insert((combiner, digits, range), handle);
     Ok(handle)
+}
+
+/// The handle of a type that [`f90`] made.
+pub(crate) fn f90_handle(ty: &Type) -> Option<MPI_Datatype> {
+    let (digits, range) = match ty.made.integers[..] {
+        [digits] => (digits, MPI_UNDEFINED),
+        [digits, range] => (digits, range),
+        _ => return None,
+    };
+    locked(&F90).get(&(ty.made.combiner, digits, range)).copied()
 }
 
 /// The types of [`f90`] by their combiners, digits and ranges.

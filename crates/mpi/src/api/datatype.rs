@@ -76,16 +76,18 @@ fn check_contents(ty: &Type, most: [MPI_Count; 4]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Handles of the types a type was made from: of predefined ones their own, else new ones that the caller
-/// frees.
+/// Handles of the types a type was made from: of predefined ones, named or not, their own, else new ones that
+/// the caller frees.
 fn contained(ty: &Type) -> Result<Vec<MPI_Datatype>, Fault> {
+    let own: Vec<_> =
+        ty.made.types.iter().map(|old| old.handle.or_else(|| datatype::f90_handle(old))).collect();
     let mut types = datatype::table()?;
-    types.check_room(ty.made.types.len())?;
-    let of = |old: &Arc<Type>| match old.handle {
+    types.check_room(own.iter().filter(|own| own.is_none()).count())?;
+    let of = |(old, own): (&Arc<Type>, Option<MPI_Datatype>)| match own {
         Some(handle) => Ok(handle),
         None => types.insert(Datatype { is_committed: true, ..Datatype::new(old.clone()) }),
     };
-    ty.made.types.iter().map(of).collect()
+    ty.made.types.iter().zip(own).map(of).collect()
 }
 
 /// Checks that a type may be freed.
