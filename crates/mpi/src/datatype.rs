@@ -273,6 +273,23 @@ pub(crate) fn get_committed(datatype: MPI_Datatype, name: &str) -> Result<Arc<Ty
     Ok(found.ty.clone())
 }
 
+/// Calls a function with a handle of a type: the one that an operation under way was given, or, where the
+/// program has freed that since, one that lives as long as the call.
+pub(crate) fn with_handle(given: MPI_Datatype, ty: &Arc<Type>, call: impl FnOnce(MPI_Datatype)) {
+    let is_alive = |table: &Table<_, Datatype>| table.find(given).is_some_and(|it| Arc::ptr_eq(&it.ty, ty));
+    let lent = match basic(given) {
+        Some(_) => None,
+        None => table().ok().filter(|table| !is_alive(table)).and_then(|mut table| {
+            table.insert(Datatype { is_committed: true, ..Datatype::new(ty.clone()) }).ok()
+        }),
+    };
+    call(lent.unwrap_or(given));
+    if let (Some(lent), Ok(mut table)) = (lent, table()) {
+        // The program may have freed it, too.
+        drop(table.remove(lent, "datatype"));
+    }
+}
+
 /// Checks a count of elements.
 #[inline(always)]
 pub(crate) fn count(value: MPI_Count, name: &str) -> Result<usize, Fault> {

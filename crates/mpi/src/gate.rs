@@ -26,6 +26,7 @@
 //! | `AWAY` | the helper sleeps at the device: the next call ends that |
 //! | `IDLE` | the helper sleeps until a call leaves work behind (or does not exist yet) |
 //! | `DEEP` | and it has no clock: a call that leaves nothing but links wakes it, too, to set one |
+//! | `REDUCING` | a reduction function of the user's runs inside a call, which keeps the lock meanwhile |
 //!
 //! `AWAY` follows `HELD` without a moment between in which neither is set, so no further fence is needed.
 //! `IDLE` may be set at any time, followed by a fence: a call that is inside will see it when it leaves, and
@@ -35,7 +36,7 @@ use ayatori_devices::threads;
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const CONCURRENT: u32 = 1;
@@ -43,6 +44,7 @@ const HELD: u32 = 2;
 const AWAY: u32 = 4;
 const IDLE: u32 = 8;
 const DEEP: u32 = 16;
+const REDUCING: u32 = 32;
 
 /// The value that the lock protects, and its users' notices to the helper.
 pub(crate) trait Occupant {
@@ -66,6 +68,8 @@ pub(crate) struct Gate<T> {
     flags: AtomicU32,
     /// A call waits for the helper.
     is_wanted: AtomicBool,
+    /// The thread whose call runs a reduction function of the user's; 0: none does. Changed with the lock only.
+    reducing: AtomicUsize,
     /// Whether a guard is alive, to find a call that overlaps another against its promise or locks twice.
     #[cfg(debug_assertions)]
     held: AtomicBool,
@@ -78,7 +82,8 @@ pub(crate) struct Gate<T> {
 // SAFETY: the value is reached through a guard only. Guards of calls exclude each other by the mutex while
 // `CONCURRENT`, and else because the thread level the user asked for promises that no two calls overlap; the
 // helper's guard and theirs exclude each other by the protocol above. So one thread at a time uses the
-// process, as its buffers ask for.
+// process, as its buffers ask for. A guard `Inside` is one of two of the same thread: the call that has the
+// other does not go on before it is gone.
 unsafe impl<T> Sync for Gate<T> {}
 
 impl<T> Gate<T> {
@@ -87,6 +92,7 @@ impl<T> Gate<T> {
             calls: AtomicU32::new(0),
             flags: AtomicU32::new(CONCURRENT),
             is_wanted: AtomicBool::new(false),
+            reducing: AtomicUsize::new(0),
             #[cfg(debug_assertions)]
             held: AtomicBool::new(false),
             lock: Mutex::new(()),
@@ -111,16 +117,41 @@ impl<T> Gate<T> {
         assert!(!self.held.swap(true, Ordering::AcqRel), "two calls overlap, or one locks twice");
     }
 
+    /// Runs a reduction function of the user's for a call that has the lock. The function may make calls that
+    /// do not communicate, and `MPI_Abort` (MPI-5.0 §6.9.5): they find the lock taken by their own thread.
+    pub(crate) fn reduce(&self, function: impl FnOnce()) {
+        // It may be left by an exception, so what was there before is put back by a destructor.
+        struct PutBack<'a, T>(&'a Gate<T>, usize);
+        impl<T> Drop for PutBack<'_, T> {
+            fn drop(&mut self) {
+                self.0.reducing.store(self.1, Ordering::Relaxed);
+                if self.1 == 0 {
+                    self.0.flags.fetch_and(!REDUCING, Ordering::Relaxed);
+                }
+            }
+        }
+        let _put_back = PutBack(self, self.reducing.load(Ordering::Relaxed));
+        self.reducing.store(this_thread(), Ordering::Relaxed);
+        self.flags.fetch_or(REDUCING, Ordering::Relaxed);
+        function();
+    }
+
     fn take_mutex(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A number of the calling thread, unlike that of any other that runs. Never 0.
+fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| (&raw const *place).addr())
 }
 
 impl<T: Occupant> Gate<T> {
     /// The process, for a call.
     #[inline(always)]
     pub(crate) fn lock(&'static self) -> Guard<'static, T> {
-        if self.flags.load(Ordering::Relaxed) & CONCURRENT != 0 {
+        if self.flags.load(Ordering::Relaxed) & (CONCURRENT | REDUCING) != 0 {
             return self.lock_concurrently();
         }
         let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);
@@ -135,6 +166,10 @@ impl<T: Occupant> Gate<T> {
 
     #[inline(never)]
     fn lock_concurrently(&'static self) -> Guard<'static, T> {
+        // Another thread's number is never this one's, however old the value that is read.
+        if self.reducing.load(Ordering::Relaxed) == this_thread() {
+            return Guard { of: self, sharing: Sharing::Inside };
+        }
         let mutex_guard = self.take_mutex();
         // SAFETY: the cell is accessed only with the mutex held.
         unsafe { *self.mutex_guard.get() = Some(mutex_guard) };
@@ -287,6 +322,8 @@ pub(crate) struct Guard<'a, T: Occupant> {
 enum Sharing {
     Alone,
     Shared,
+    /// The call comes from a reduction function inside another call, which has the lock and waits.
+    Inside,
 }
 
 impl<T: Occupant> Guard<'_, T> {
@@ -297,7 +334,7 @@ impl<T: Occupant> Guard<'_, T> {
     #[inline(always)]
     pub(crate) fn is_shared(&self) -> bool {
         () = Self::IS_TWO_WORDS;
-        self.sharing == Sharing::Shared
+        self.sharing != Sharing::Alone
     }
 }
 
@@ -336,6 +373,11 @@ impl<T: Occupant> Guard<'_, T> {
     /// Apart from the other end: that one then saves no register.
     #[inline(never)]
     fn end_shared(&mut self) {
+        if self.sharing == Sharing::Inside {
+            return;
+        }
+        #[cfg(debug_assertions)]
+        self.of.held.store(false, Ordering::Release);
         let depths = self.depths();
         self.end_shared_call();
         self.wake(depths);
@@ -353,11 +395,11 @@ impl<T: Occupant> Guard<'_, T> {
 
     #[inline(always)]
     fn end(&mut self) {
-        #[cfg(debug_assertions)]
-        self.of.held.store(false, Ordering::Release);
         if self.is_shared() {
             return self.end_shared();
         }
+        #[cfg(debug_assertions)]
+        self.of.held.store(false, Ordering::Release);
         let depths = self.depths();
         let calls = self.of.calls.load(Ordering::Relaxed);
         self.of.calls.store(calls.wrapping_add(1), Ordering::Release);

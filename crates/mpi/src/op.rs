@@ -7,6 +7,7 @@ use crate::fault::{Fault, fault};
 use crate::handle::{Table, bad};
 use crate::lock::{Elided, Guard};
 use crate::phase;
+use crate::state;
 use ayatori_core::layout::Layout;
 use ayatori_core::op::{Operation, Reducer};
 use std::ffi::{c_int, c_void};
@@ -40,7 +41,7 @@ impl UserOp {
     }
 
     /// Calls the function on arrays of elements of a type.
-    fn apply(self, input: &[u8], inout: &mut [u8], slots: &Slots, datatype: MPI_Datatype) {
+    fn apply(self, (input, inout): (&[u8], &mut [u8]), slots: &Slots, datatype: MPI_Datatype) {
         type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
         type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
         // A function that counts with int gets long arrays in parts of at most this many elements.
@@ -117,9 +118,18 @@ pub(crate) fn predefined(op: MPI_Op) -> Option<Operation> {
     })
 }
 
-/// The operation of a handle bound to a datatype, for reduction collectives. Predefined operations work on
-/// predefined types and their duplicates, the user's on all.
+/// The operation of a handle bound to a datatype, for reduction collectives: what applies it has the process
+/// locked. Predefined operations work on predefined types and their duplicates, the user's on all.
 pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
+    bound(op, datatype, |function| state::gate().reduce(function))
+}
+
+/// As [`reducer`], for a call that has not locked the process.
+pub(crate) fn local_reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
+    bound(op, datatype, |function| function())
+}
+
+fn bound(op: MPI_Op, datatype: MPI_Datatype, call: fn(&mut dyn FnMut())) -> Result<Reducer, Fault> {
     let ty = datatype::get_committed(datatype, "datatype")?;
     if let Some(operation) = predefined(op) {
         let name = operation.name();
@@ -137,7 +147,11 @@ pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fau
     let user = *table()?.get(op, "op")?;
     let slots = Slots::of(&ty.layout)?;
     let bytes = slots.bytes;
-    let function = move |input: &[u8], inout: &mut [u8]| user.apply(input, inout, &slots, datatype);
+    let function = move |input: &[u8], inout: &mut [u8]| {
+        datatype::with_handle(datatype, &ty, |handle| {
+            call(&mut || user.apply((input, inout), &slots, handle));
+        });
+    };
     Ok(Reducer::user(Arc::new(function), bytes, user.commutative)?)
 }
 
