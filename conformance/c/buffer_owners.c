@@ -106,6 +106,29 @@ static void automatic(void)
     OK(MPI_Comm_free(&comm));
 }
 
+/* MPI_Comm_free has flushed: the request is over, whatever buffer a later communicator has. */
+static void flush_of_freed(void)
+{
+    int flag = 0;
+    MPI_Comm comm;
+    MPI_Request request;
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    OK(MPI_Comm_attach_buffer(comm, MPI_BUFFER_AUTOMATIC, 0));
+    bsend(comm, 10, 1, 1);
+    OK(MPI_Comm_iflush_buffer(comm, &request));
+    receive(comm, 10, 1);
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    OK(MPI_Comm_attach_buffer(comm, MPI_BUFFER_AUTOMATIC, 0));
+    bsend(comm, LONG, 2, 1);
+    OK(MPI_Test(&request, &flag, MPI_STATUS_IGNORE));
+    CHECK(flag, "it waits for the messages of another communicator");
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    receive(comm, LONG, 2);
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_Comm_free(&comm));
+}
+
 static void wrong(void)
 {
     char memory[64];
@@ -132,6 +155,7 @@ int main(int argc, char **argv)
     nearest();
     drains();
     automatic();
+    flush_of_freed();
     wrong();
     free(message), free(got);
     return check_end();

@@ -41,6 +41,8 @@ impl From<Buffer> for Attachment {
 #[derive(Default)]
 pub(crate) struct AttachedBuffers {
     all: Vec<(BufferOwner, AttachedBuffer)>,
+    /// The number of the next message.
+    next: u64,
     /// The sessions of communicators that have one.
     sessions: Vec<(CommId, u32)>,
 }
@@ -62,6 +64,16 @@ impl AttachedBuffers {
     /// Whether no message uses the owner's buffer: it can be detached.
     pub(crate) fn is_drained(&self, owner: BufferOwner) -> bool {
         self.find(owner).is_none_or(|at| self.all[at].1.is_drained())
+    }
+
+    /// The number of the next message in any buffer.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether all messages before this number have left the owner's buffer.
+    pub(crate) fn is_drained_before(&self, owner: BufferOwner, number: u64) -> bool {
+        self.find(owner).is_none_or(|at| self.all[at].1.is_drained_before(number))
     }
 
     /// Detaches a drained buffer, if one is attached.
@@ -91,7 +103,8 @@ impl AttachedBuffers {
             return Err(Error::BufferExhausted { needed_bytes: len + BSEND_OVERHEAD_BYTES, free_bytes: 0 });
         };
         let (owner, buffer) = &mut self.all[at];
-        let (offset, memory) = buffer.reserve(len)?;
+        let (offset, memory) = buffer.reserve(len, self.next)?;
+        self.next += 1;
         Ok((Place { owner: *owner, offset }, memory))
     }
 
@@ -107,37 +120,48 @@ impl AttachedBuffers {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     owner: BufferOwner,
-    /// In the memory; of an automatic buffer, a number.
+    /// In the memory; of an automatic buffer, the message's number.
     offset: u64,
 }
 
 /// One attached buffer and which parts of it are in use.
 struct AttachedBuffer {
     attachment: Attachment,
-    /// In use: (offset, length), by offset.
-    used: Vec<(usize, usize)>,
-    /// In use of an automatic buffer, by number.
+    /// In use, by offset.
+    used: Vec<Used>,
+    /// In use of an automatic buffer, by the message's number.
     made: Vec<(u64, Scratch)>,
-    next_number: u64,
+}
+
+/// Part of a buffer that is in use.
+struct Used {
+    offset: usize,
+    len: usize,
+    /// The message's number.
+    number: u64,
 }
 
 impl AttachedBuffer {
     fn new(attachment: Attachment) -> Self {
-        Self { attachment, used: Vec::new(), made: Vec::new(), next_number: 0 }
+        Self { attachment, used: Vec::new(), made: Vec::new() }
     }
 
     fn is_drained(&self) -> bool {
         self.used.is_empty() && self.made.is_empty()
     }
 
-    fn reserve(&mut self, len: usize) -> Result<(u64, Buffer), Error> {
+    fn is_drained_before(&self, number: u64) -> bool {
+        let mut numbers = self.used.iter().map(|used| used.number).chain(self.made.iter().map(|made| made.0));
+        numbers.all(|other| other >= number)
+    }
+
+    fn reserve(&mut self, len: usize, number: u64) -> Result<(u64, Buffer), Error> {
         match self.attachment {
-            Attachment::Memory(memory) => self.reserve_in(memory, len),
+            Attachment::Memory(memory) => self.reserve_in(memory, len, number),
             Attachment::Automatic => {
                 let mut scratch = Scratch::new(len);
-                let (number, buffer) = (self.next_number, scratch.buffer(len));
+                let buffer = scratch.buffer(len);
                 self.made.push((number, scratch));
-                self.next_number += 1;
                 Ok((number, buffer))
             }
         }
@@ -145,27 +169,27 @@ impl AttachedBuffer {
 
     fn release(&mut self, offset: u64) {
         self.made.retain(|(number, _)| *number != offset);
-        if let Ok(at) = self.used.binary_search_by_key(&(offset as usize), |used| used.0) {
+        if let Ok(at) = self.used.binary_search_by_key(&(offset as usize), |used| used.offset) {
             self.used.remove(at);
         }
     }
 
     /// Takes room for a copy: first fit. Gives its place and memory.
-    fn reserve_in(&mut self, memory: Buffer, len: usize) -> Result<(u64, Buffer), Error> {
+    fn reserve_in(&mut self, memory: Buffer, len: usize, number: u64) -> Result<(u64, Buffer), Error> {
         let needed = len.next_multiple_of(BSEND_OVERHEAD_BYTES).max(BSEND_OVERHEAD_BYTES);
         let whole = memory.len();
         let mut offset = 0;
         let mut largest = 0;
         for at in 0..=self.used.len() {
-            let end = self.used.get(at).map_or(whole, |used| used.0);
+            let end = self.used.get(at).map_or(whole, |used| used.offset);
             largest = largest.max(end - offset);
             // The last run may be short of the rounding: only the data has to fit.
             if end - offset >= needed || (end == whole && end - offset >= len) {
                 let taken = needed.min(end - offset);
-                self.used.insert(at, (offset, taken));
+                self.used.insert(at, Used { offset, len: taken, number });
                 return Ok((offset as u64, memory.part(offset, len)));
             }
-            offset = self.used.get(at).map_or(whole, |used| used.0 + used.1);
+            offset = self.used.get(at).map_or(whole, |used| used.offset + used.len);
         }
         Err(Error::BufferExhausted { needed_bytes: len + BSEND_OVERHEAD_BYTES, free_bytes: largest })
     }
@@ -248,6 +272,27 @@ mod tests {
         buffers.release(places[0]);
         assert!(buffers.is_drained(BufferOwner::Process));
         assert!(matches!(buffers.detach(BufferOwner::Process), Some(Attachment::Automatic)));
+    }
+
+    #[test]
+    fn a_flush_looks_at_earlier_messages_of_its_buffer_only() {
+        let memory = || Attachment::Memory(Buffer::virtual_of(1_000));
+        for attachment in [memory(), Attachment::Automatic] {
+            let mut buffers = attached(BufferOwner::Process, attachment);
+            let first = buffers.reserve(COMM, 1).unwrap().0;
+            let flush = buffers.next();
+            let second = buffers.reserve(COMM, 1).unwrap().0;
+            assert!(!buffers.is_drained_before(BufferOwner::Process, flush));
+            buffers.release(first);
+            assert!(buffers.is_drained_before(BufferOwner::Process, flush));
+            assert!(!buffers.is_drained(BufferOwner::Process));
+            buffers.release(second);
+            // The next buffer of the same owner begins no new count.
+            buffers.detach(BufferOwner::Process).unwrap();
+            buffers.attach(BufferOwner::Process, memory()).unwrap();
+            buffers.reserve(COMM, 1).unwrap();
+            assert!(buffers.is_drained_before(BufferOwner::Process, flush));
+        }
     }
 
     #[test]

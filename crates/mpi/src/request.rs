@@ -48,8 +48,8 @@ pub(crate) enum What {
     Collective(Box<Persistent>),
     /// A generalized request (MPI-5.0 §13.2).
     General(Box<General>),
-    /// Waits for an attached buffer to drain (`MPI_Buffer_iflush`).
-    Flush(BufferOwner),
+    /// Waits until the messages before this number have left an attached buffer (`MPI_Buffer_iflush`).
+    Flush(BufferOwner, u64),
     /// An operation that the engine's thread has, or a persistent one that was made for it.
     Remote(Remote),
     /// An access to a file.
@@ -406,7 +406,7 @@ impl Requests {
         self.take_responses(engine);
         self.take_halves(engine, handle, name)?;
         let is_drained = match self.table.get(handle, name)?.what {
-            What::Flush(owner) => self.machine(engine).core.attached_is_drained(owner),
+            What::Flush(of, before) => self.machine(engine).core.attached_is_drained_before(of, before),
             _ => false,
         };
         let request = self.table.get_mut(handle, name)?;
@@ -432,7 +432,7 @@ impl Requests {
             }
             What::Remote(Remote { running: Some(Half::Over(completion)), .. }) => *completion,
             What::Remote(_) => return Ok(Tested::Going),
-            What::Flush(_) if is_drained => Completion::EMPTY,
+            What::Flush(..) if is_drained => Completion::EMPTY,
             What::General(general) if general.is_complete => {
                 let What::General(general) = self.table.remove(handle, name)?.what else { unreachable!() };
                 return Ok(Tested::GeneralOver(general));
@@ -448,7 +448,7 @@ impl Requests {
                 }
                 _ => return Ok(Tested::Going),
             },
-            What::Flush(_) | What::General(_) => return Ok(Tested::Going),
+            What::Flush(..) | What::General(_) => return Ok(Tested::Going),
         };
         self.table.remove(handle, name)?;
         Ok(Tested::Over { completion, keeps: false })
@@ -558,7 +558,7 @@ impl Requests {
         }
         self.take_halves(engine, handle, "request")?;
         let is_drained = match self.table.get(handle, "request")?.what {
-            What::Flush(owner) => self.machine(engine).core.attached_is_drained(owner),
+            What::Flush(of, before) => self.machine(engine).core.attached_is_drained_before(of, before),
             _ => false,
         };
         let request = self.table.get(handle, "request")?;
@@ -570,7 +570,7 @@ impl Requests {
             What::Remote(Remote { running: None, .. }) => Some(Completion::EMPTY),
             What::Remote(Remote { running: Some(Half::Over(completion)), .. }) => Some(*completion),
             What::Remote(_) => None,
-            What::Flush(_) => is_drained.then_some(Completion::EMPTY),
+            What::Flush(..) => is_drained.then_some(Completion::EMPTY),
             What::File(operation) => operation.completion(),
             What::Making(making) => match making.running {
                 Half::Over(completion) => {

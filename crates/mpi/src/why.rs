@@ -208,7 +208,7 @@ fn need_of_request(process: &mut Process, handle: MPI_Request) -> Need {
         }
         What::Collective(persistent) => need_of_running(process, persistent.running(), handle),
         What::Remote(remote) => need_of_running(process, remote.running, handle),
-        What::Flush(_) => Need::Other("the attached buffer to drain".into()),
+        What::Flush(..) => Need::Other("the attached buffer to drain".into()),
         What::File(operation) => Need::Other(operation.what().into()),
         What::Making(_) => Need::Other("those that live to agree on a communicator".into()),
         What::General(_) => Need::Other("a generalized request, which the program completes".into()),

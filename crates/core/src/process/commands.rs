@@ -537,6 +537,16 @@ impl Process {
         self.messages.buffered.is_drained(owner)
     }
 
+    /// The number of the next buffered message: a flush that begins now is for those before it.
+    pub fn next_buffered(&self) -> u64 {
+        self.messages.buffered.next()
+    }
+
+    /// Whether all messages before this number have left the owner's buffer (`MPI_Buffer_iflush`).
+    pub fn attached_is_drained_before(&self, owner: BufferOwner, number: u64) -> bool {
+        self.messages.buffered.is_drained_before(owner, number)
+    }
+
     /// Detaches the owner's buffer, once drained (`MPI_Buffer_detach`). `None`: nothing is attached.
     pub fn detach_buffer(&mut self, owner: BufferOwner) -> Option<Attachment> {
         self.messages.buffered.detach(owner)

@@ -94,12 +94,18 @@ fn give_c(
     size.set("size", bytes)
 }
 
+/// Messages that other threads buffer meanwhile are not waited for.
 fn flush(owner: BufferOwner) -> Result<(), Fault> {
-    wait_until(DRAINS, |process| Ok(process.engine().core.attached_is_drained(owner).then_some(())))
+    let before = process()?.engine().core.next_buffered();
+    wait_until(DRAINS, |process| {
+        Ok(process.engine().core.attached_is_drained_before(owner, before).then_some(()))
+    })
 }
 
 fn iflush(owner: BufferOwner, comm: MPI_Comm, request: Out<MPI_Request>) -> Result<(), Fault> {
-    let handle = process()?.table_request(What::Flush(owner), comm)?;
+    let mut process = process()?;
+    let before = process.engine().core.next_buffered();
+    let handle = process.table_request(What::Flush(owner, before), comm)?;
     request.set("request", handle)
 }
 

@@ -711,7 +711,7 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
             std::mem::forget(kept);
         }
         // An operation that goes on keeps the memory it needs.
-        What::Sent | What::Flush(_) | What::File(_) | What::Collective(_) | What::Making(_) => {}
+        What::Sent | What::Flush(..) | What::File(_) | What::Collective(_) | What::Making(_) => {}
         What::General(general) => return Ok(Some(*general)),
     }
     Ok(None)
@@ -733,7 +733,7 @@ fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
         What::Remote(Remote { running: Some(Half::Remote), .. }) => process.remote_id(handle),
         What::Remote(Remote { running: Some(Half::Going(id)), .. }) => Some(*id),
         // An access to a file ends soon whether it is cancelled or not.
-        What::Remote(_) | What::Sent | What::Flush(_) | What::File(_) => None,
+        What::Remote(_) | What::Sent | What::Flush(..) | What::File(_) => None,
         What::Both(..) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
         }
