@@ -95,7 +95,7 @@ fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
 pub(crate) fn resolve(on: Object) -> (Object, Action) {
     let (on, handler) = {
         let process = state::process_in_any_phase();
-        let of_comm = |comm| process.comms.get(comm, "comm").map(|c| c.errhandler).ok();
+        let of_comm = |comm| process.handler_of(comm);
         let own = match on {
             Object::Comm(MPI_COMM_SELF) => None,
             Object::Comm(comm) => of_comm(comm),

@@ -326,6 +326,11 @@ impl Requests {
         self.core_comms.push(comm);
     }
 
+    /// Whether there may be requests of a communicator: a handle stays known until the place is needed.
+    pub(crate) fn names(&self, comm: MPI_Comm) -> bool {
+        self.core_comms.contains(&comm) || self.table.iter().any(|request| request.comm == comm)
+    }
+
     #[cold]
     fn too_many(&mut self, engine: &mut Engine, id: RequestId) -> Fault {
         let freed = self.machine(engine).core.free(id);

@@ -6,6 +6,7 @@
 
 use crate::abi::*;
 use crate::comm::Comm;
+use crate::errhandler::handlers;
 use crate::fault::Fault;
 use crate::gate::{self, Gate};
 use crate::group::{DerivedGroup, SessionNumber};
@@ -35,6 +36,8 @@ pub(crate) struct Process {
     pub(crate) messages: Table<MPI_Message, Message>,
     /// The message engine.
     pub(crate) engine: Engine,
+    /// Error handlers, with a user here, of freed communicators that requests or messages still name.
+    former_handlers: Vec<(MPI_Comm, MPI_Errhandler)>,
     id: ProcessId,
     world: WorldName,
     parent: Option<String>,
@@ -46,6 +49,7 @@ static PROCESS: Gate<Process> = Gate::new(Process {
     requests: Requests::new(),
     messages: Table::new(),
     engine: Engine::new(),
+    former_handlers: Vec::new(),
     id: ProcessId(0),
     world: WorldName::NONE,
     parent: None,
@@ -98,6 +102,22 @@ impl Process {
     /// This process' number.
     pub(crate) fn id(&self) -> ProcessId {
         self.id
+    }
+
+    /// A communicator is freed. Its error handler goes when nothing names the communicator any more: operations
+    /// under way "will complete normally" (MPI-5.0 §7.4.3), and so do their errors.
+    pub(crate) fn retire_handler(&mut self, comm: MPI_Comm, handler: MPI_Errhandler) -> Result<(), Fault> {
+        let (requests, messages) = (&self.requests, &self.messages);
+        self.former_handlers.push((comm, handler));
+        let is_unused = |comm| !requests.names(comm) && messages.iter().all(|message| message.comm != comm);
+        let mut unused = self.former_handlers.extract_if(.., |(comm, _)| is_unused(*comm));
+        unused.try_for_each(|(_, handler)| handlers().release(handler))
+    }
+
+    /// The error handler of a communicator, if there is one of that handle, or was while a request began.
+    pub(crate) fn handler_of(&self, comm: MPI_Comm) -> Option<MPI_Errhandler> {
+        let former = || self.former_handlers.iter().rfind(|(of, _)| *of == comm).map(|(_, handler)| *handler);
+        self.comms.find(comm).map(|comm| comm.errhandler).or_else(former)
     }
 
     /// A communicator comes from a session, whose buffer its buffered messages take.

@@ -269,7 +269,7 @@ pub(super) fn free(handle: MPI_Comm) -> Result<(), Fault> {
     super::buffered::detach(handle)?;
     let mut process = process()?;
     let freed = process.comms.remove(handle, "comm")?;
-    handlers().release(freed.errhandler)?;
+    process.retire_handler(handle, freed.errhandler)?;
     let Machine { core, device, node, .. } = process.engine();
     node.leave(core, device.shm(), freed.id());
     core.free_comm(freed.id())?;
