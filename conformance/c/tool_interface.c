@@ -124,6 +124,7 @@ static void performance_variables(void)
     IS(MPI_T_pvar_start(session, MPI_T_PVAR_ALL_HANDLES), MPI_SUCCESS);
     IS(MPI_T_pvar_handle_alloc(session, count, NULL, NULL, &n), MPI_T_ERR_INVALID_INDEX);
     IS(MPI_T_pvar_get_index("no such variable", MPI_T_PVAR_CLASS_LEVEL, &index), MPI_T_ERR_INVALID_NAME);
+    IS(MPI_T_pvar_get_index("", MPI_T_PVAR_CLASS_LEVEL, &index), MPI_T_ERR_INVALID_NAME);
     MPI_T_pvar_session old = session;
     IS(MPI_T_pvar_session_free(&session), MPI_SUCCESS);
     CHECK(session == MPI_T_PVAR_SESSION_NULL, "a freed session is not null");

@@ -309,7 +309,8 @@ api! {
     /// MPI-5.0 §15.3
     fn MPI_T_pvar_get_index(name: Text, var_class: c_int, pvar_index: Out<c_int>) -> c_int {
         answer(|| {
-            let of_class = |name: &'static str, class| if class == var_class { name } else { "" };
+            // One of another class has a name that no C string is.
+            let of_class = |name: &'static str, class| if class == var_class { name } else { "\0" };
             find(name, PERFORMANCES.iter().map(|variable| of_class(variable.name, variable.class)), pvar_index)
         })
     }
