@@ -78,6 +78,11 @@ kinds! {
     11 MPI_Op MPI_OP_NULL 0x20 MPI_ERR_OP "operation";
 }
 
+/// Whether a handle's bits are those of a made object of this kind.
+pub(crate) fn is_made<H: Handle>(bits: usize) -> bool {
+    bits >> KIND_SHIFT == H::KIND
+}
+
 /// The objects of one kind.
 pub(crate) struct Table<H, T> {
     slots: Vec<Slot<H, T>>,

@@ -4,7 +4,7 @@
 use crate::abi::*;
 use crate::comm::{Comm, Shape};
 use crate::errhandler::handlers;
-use crate::fault::{Fault, fault};
+use crate::fault::{Fault, Object, fault};
 use crate::file::pool;
 use crate::general::General;
 use crate::handle::{Table, bad};
@@ -252,7 +252,8 @@ impl Persistent {
 pub(crate) struct Requests {
     /// Requests that are not simply the core's.
     pub(crate) table: Table<MPI_Request, Request>,
-    /// The communicators whose error handlers get the errors of the core's requests, by slot.
+    /// The communicators whose error handlers get the errors of the core's requests, by slot. Of one-sided
+    /// operations, the handles of their windows ([`Object::of_request`]).
     core_comms: Vec<MPI_Comm>,
     /// Operations of the engine's thread that have failed.
     failure_count: u64,
@@ -521,14 +522,15 @@ impl Requests {
     }
 }
 
-/// The fault of an operation that ended with an error, raised on the communicator it was started on.
+/// The fault of an operation that ended with an error, raised on the communicator or window it was started
+/// on.
 pub(crate) fn check(completion: &Completion, comm: MPI_Comm) -> Result<(), Fault> {
     match completion.error {
         None => Ok(()),
         Some(error) => {
             let fault = Fault::from(error);
             // An error of a file operation is raised on the file.
-            Err(if fault.object().is_some() { fault } else { fault.on(comm) })
+            Err(if fault.object().is_some() { fault } else { fault.on(Object::of_request(comm)) })
         }
     }
 }

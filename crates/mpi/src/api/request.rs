@@ -3,7 +3,7 @@
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::fault::{Fault, fault};
+use crate::fault::{Fault, Object, fault};
 use crate::general::{General, user_result};
 use crate::message;
 use crate::request::{Half, Looked, Remote, Request, SENT, Tested, What, check};
@@ -230,7 +230,7 @@ fn give_statuses<'a>(
 fn in_status(ended: &Ended) -> Fault {
     let failed = ended.check().err();
     let detail = failed.as_ref().map_or_else(String::new, |f| format!("{f:?}"));
-    let object = failed.and_then(|failed| failed.object()).unwrap_or(ended.comm.into());
+    let object = failed.and_then(|failed| failed.object()).unwrap_or(Object::of_request(ended.comm));
     fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(object)
 }
 

@@ -36,7 +36,7 @@ use std::ffi::{c_int, c_void};
 type Wanted = Option<Out<MPI_Request>>;
 
 /// Hands out what became of an operation.
-fn give(posted: Posted, request: Wanted) -> Result<(), Fault> {
+fn give(posted: Posted, request: Wanted, win: MPI_Win) -> Result<(), Fault> {
     let Some(request) = request else {
         return match posted {
             Posted::Done(Completion { error: Some(error), .. }) => Err(error.into()),
@@ -45,7 +45,8 @@ fn give(posted: Posted, request: Wanted) -> Result<(), Fault> {
     };
     let handle = match posted {
         Posted::Done(Completion { error: None, .. }) => SENT,
-        posted => process()?.new_request(posted, MPI_COMM_SELF)?,
+        // Its errors are the window's (MPI-5.0 §12.6), whose handle stands for a communicator's.
+        posted => process()?.new_request(posted, MPI_Comm(win.0))?,
     };
     request.set("request", handle)
 }
@@ -83,7 +84,7 @@ fn put_any(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
     let posted = in_core(|Machine { core, device, .. }| {
         core.windows().put(device, (id, rank, place), source, request.is_some())
     })?;
-    give(posted, request)
+    give(posted, request, at.win)
 }
 
 #[inline(always)]
@@ -105,7 +106,7 @@ fn get_any(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
     let posted = in_core(|Machine { core, device, .. }| {
         core.windows().get(device, (id, rank, place), sink, request.is_some())
     })?;
-    give(posted, request)
+    give(posted, request, at.win)
 }
 
 fn check_lengths(origin_bytes: usize, target: &Target) -> Result<(), Fault> {
@@ -199,7 +200,7 @@ fn accumulate_any(
     let posted = in_core(|Machine { core, device, .. }| {
         core.windows().accumulate(device, (id, rank, place), (source, fetched), what, request.is_some())
     })?;
-    give(posted, request)
+    give(posted, request, at.win)
 }
 
 /// One element of a predefined type.
