@@ -187,6 +187,24 @@ static void of_no_window(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/* Windows are of intracommunicators. */
+static void of_two_groups(void)
+{
+    MPI_Comm half, inter;
+    MPI_Win win;
+    int value = 0, *memory;
+    if (check_size < 2) return;
+    OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank > 0, 0, &half));
+    OK(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, check_rank > 0 ? 0 : 1, 0, &inter));
+    OK(MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN));
+    FAILS(MPI_Win_create(&value, sizeof value, 1, MPI_INFO_NULL, inter, &win), MPI_ERR_COMM);
+    FAILS(MPI_Win_create_dynamic(MPI_INFO_NULL, inter, &win), MPI_ERR_COMM);
+    FAILS(MPI_Win_allocate(sizeof value, 1, MPI_INFO_NULL, inter, &memory, &win), MPI_ERR_COMM);
+    FAILS(MPI_Win_allocate_shared(sizeof value, 1, MPI_INFO_NULL, inter, &memory, &win), MPI_ERR_COMM);
+    OK(MPI_Comm_free(&inter));
+    OK(MPI_Comm_free(&half));
+}
+
 /* Loads and stores in the memory of the others. */
 static void shared_memory(void)
 {
@@ -237,12 +255,42 @@ static void many(void)
     }
 }
 
+/* Memory without a byte overlaps none, and memory that was refused is not attached. */
+static void attaching(MPI_Win win)
+{
+    char memory[100];
+    OK(MPI_Win_attach(win, memory, 50));
+    OK(MPI_Win_attach(win, memory + 10, 0));
+    OK(MPI_Win_attach(win, memory + 50, 50));
+    FAILS(MPI_Win_attach(win, memory + 49, 1), MPI_ERR_RMA_ATTACH);
+    OK(MPI_Win_detach(win, memory));
+    OK(MPI_Win_detach(win, memory + 10));
+    OK(MPI_Win_detach(win, memory + 50));
+    FAILS(MPI_Win_attach(win, NULL, 10), MPI_ERR_BUFFER);
+    FAILS(MPI_Win_detach(win, NULL), MPI_ERR_RMA_ATTACH);
+}
+
+/* The error of a request is its window's (MPI-5.0 §12.6). */
+static void failing_request(MPI_Win win, int target)
+{
+    MPI_Request request;
+    int value = 0, before = handled, code, class;
+    OK(MPI_Win_lock_all(0, win));
+    code = MPI_Rget(&value, 1, MPI_INT, target, 4096, 1, MPI_INT, win, &request);
+    if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Error_class(code, &class);
+    CHECK(class == MPI_ERR_RMA_RANGE, "a get of what is not attached: %s", check_error_text(code));
+    CHECK(handled == before + 1, "the handler was called %d times", handled - before);
+    OK(MPI_Win_unlock_all(win));
+}
+
 /* The target of a dynamic window checks what it is asked to do. */
 static void dynamic(void)
 {
     MPI_Win win;
     int memory[8] = {1, 2, 3, 4, 5, 6, 7, 8}, value = 0, other = (check_rank + 1) % check_size;
     MPI_Aint here, there;
+    MPI_Errhandler handler;
     OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
     OK(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
     OK(MPI_Win_attach(win, memory, sizeof memory));
@@ -262,6 +310,11 @@ static void dynamic(void)
     OK(MPI_Barrier(MPI_COMM_WORLD));
     FAILS(MPI_Win_detach(win, memory + 1), MPI_ERR_RMA_ATTACH);
     OK(MPI_Win_detach(win, memory));
+    attaching(win);
+    OK(MPI_Win_create_errhandler(on_error, &handler));
+    OK(MPI_Win_set_errhandler(win, handler));
+    OK(MPI_Errhandler_free(&handler));
+    failing_request(win, other);
     OK(MPI_Win_free(&win));
 }
 
@@ -282,6 +335,7 @@ int main(int argc, char **argv)
     OK(MPI_Win_free(&win));
     CHECK(deleted == before + 1, "the delete function was not called at the end");
     of_no_window();
+    of_two_groups();
     shared_memory();
     dynamic();
     many();

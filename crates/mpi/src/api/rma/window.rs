@@ -127,6 +127,7 @@ fn duplicate(comm: MPI_Comm) -> Result<Members, Fault> {
     let (new, group, rank, is_local, posted) = {
         let mut process = process()?;
         let parent = process.comms.get(comm, "comm")?;
+        parent.check_intra("comm")?;
         let (id, group, rank) = (parent.id(), parent.group().clone(), parent.rank());
         let machine = process.engine();
         let shm = machine.device.shm();
@@ -381,7 +382,7 @@ fn query(win: MPI_Win, rank: c_int) -> Result<(MPI_Aint, usize, *mut c_void), Fa
 
 /// Whether two pieces of memory have a byte in common.
 fn overlap((base, len): (usize, usize), (other, other_len): (usize, usize)) -> bool {
-    base < other.saturating_add(other_len) && other < base.saturating_add(len)
+    len > 0 && other_len > 0 && base < other.saturating_add(other_len) && other < base.saturating_add(len)
 }
 
 api! {
@@ -505,6 +506,8 @@ api! {
     /// MPI-5.0 §12.2.4
     fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) on win {
         let part = check_part(size, 1)?;
+        win::table()?.get(win, "win")?;
+        let memory = message::elements(base, part.bytes as MPI_Count, 1, "base")?;
         let id = {
             let mut table = win::table()?;
             let win = table.get_mut(win, "win")?;
@@ -518,7 +521,6 @@ api! {
             win.attached.push(new);
             win.id
         };
-        let memory = message::elements(base, part.bytes as MPI_Count, 1, "base")?;
         Ok(process()?.engine().core.windows().change(id, memory, true)?)
     }
 
