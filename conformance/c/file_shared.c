@@ -145,6 +145,26 @@ static void sequential(const char *name)
     OK(MPI_File_close(&file));
 }
 
+/* The shared pointer is where the last of all left it when a view begins there, whoever came first. */
+static void late(const char *name)
+{
+    MPI_File file;
+    MPI_Offset offset;
+    MPI_Datatype etype, filetype;
+    char representation[MPI_MAX_DATAREP_STRING];
+    const int modes = MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL;
+    int value = check_rank;
+    OK(MPI_File_open(MPI_COMM_WORLD, name, modes, MPI_INFO_NULL, &file));
+    if (check_rank > 0) {
+        usleep(50000); /* rank 0 sets the view now; without the pause the check may see nothing */
+        OK(MPI_File_write_shared(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    }
+    OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    OK(MPI_File_get_view(file, &offset, &etype, &filetype, representation));
+    CHECK(offset == 4 * (check_size - 1), "the view begins at %lld", (long long)offset);
+    OK(MPI_File_close(&file));
+}
+
 /* A file opened to append begins at its end. */
 static void append(const char *name)
 {
@@ -166,6 +186,7 @@ int main(int argc, char **argv)
     ordered(name);
     sequential(name);
     append(name);
+    late(name);
     file_remove(name);
     return check_end();
 }

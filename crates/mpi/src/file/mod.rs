@@ -281,6 +281,10 @@ impl File {
         name: &[u8],
         info: MPI_Info,
     ) -> Result<(), Fault> {
+        if self.amode & MPI_MODE_SEQUENTIAL != 0 {
+            // The view begins where the shared pointer is once all have called.
+            self.party.barrier()?;
+        }
         let mut hints = self.state().hints.clone();
         let own = hints.take(info).and_then(|()| self.new_view(displacement, (etype, filetype), name));
         let mut told = [0; 9];
