@@ -76,6 +76,7 @@ static void agreement(void)
     else
         OK(MPI_Bcast(data, 1, rows, 0, comm));
     CHECK(data[0] == 0 && data[1] == 1 && data[check_rank < 2 ? 5 : 9] == 5, "wrong data");
+    OK(MPI_Bcast(data, check_rank == 0 ? 2 : 1, check_rank == 0 ? MPI_INT : MPI_2INT, 0, comm));
     OK(MPI_Allreduce(sum, total, 2, MPI_INT, MPI_SUM, comm));
     CHECK(total[0] == check_size * (check_size - 1) / 2 && total[1] == check_size, "wrong data");
     void *from = check_rank == 0 ? MPI_IN_PLACE : sum, *to = check_rank == 0 ? sum : NULL;

@@ -297,6 +297,23 @@ impl Predefined {
             _ => None,
         }
     }
+
+    /// The types that a pair is made of, "as if defined by" a constructor (MPI-5.0 §6.9.4); `None` if not a
+    /// pair.
+    pub const fn pair_types(self) -> Option<(Self, Self)> {
+        Some(match self {
+            Self::FloatInt => (Self::Float, Self::Int),
+            Self::DoubleInt => (Self::Double, Self::Int),
+            Self::LongInt => (Self::Long, Self::Int),
+            Self::TwoInt => (Self::Int, Self::Int),
+            Self::ShortInt => (Self::Short, Self::Int),
+            Self::LongDoubleInt => (Self::LongDouble, Self::Int),
+            Self::TwoReal => (Self::Real, Self::Real),
+            Self::TwoDoublePrecision => (Self::DoublePrecision, Self::DoublePrecision),
+            Self::TwoInteger => (Self::Integer, Self::Integer),
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ impl Signature {
     }
 
     /// A number of the sequence of basic types of `count` of these: the same for the same sequence, however
-    /// the datatype was made, and for others with a probability of some 2^-60. 0 if it is packed data, or
+    /// the datatype was made (a pair is its two types), and for others with a probability of some 2^-60. 0 if it is packed data, or
     /// nothing: any types fit that.
     pub fn digest(&self, count: usize) -> u64 {
         let is_packed = self.single() == Some(Predefined::Packed);
@@ -149,7 +149,10 @@ impl Signature {
     fn polynomial(&self) -> Polynomial {
         match &self.of {
             Of::Nothing => Polynomial::NOTHING,
-            Of::One(datatype) => Polynomial { value: 1 + *datatype as u64, power: Polynomial::AT },
+            Of::One(datatype) => match datatype.pair_types() {
+                Some((value, index)) => Polynomial::of(value).then(Polynomial::of(index)),
+                None => Polynomial::of(*datatype),
+            },
             Of::Repeat(count, of) => of.polynomial().repeat(*count),
             Of::Sequence(parts) => {
                 let parts = parts.iter().map(|part| part.signature.polynomial());
@@ -189,6 +192,11 @@ impl Polynomial {
     const PRIME: u64 = (1 << 61) - 1;
     /// Any number will do.
     const AT: u64 = 0x0f3a_94c1_5b7e_2d69;
+
+    /// One basic type.
+    const fn of(datatype: Predefined) -> Self {
+        Self { value: 1 + datatype as u64, power: Self::AT }
+    }
 
     const fn multiply(a: u64, b: u64) -> u64 {
         (a as u128 * b as u128 % Self::PRIME as u128) as u64

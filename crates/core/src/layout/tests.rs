@@ -336,6 +336,13 @@ fn digests_tell_sequences_of_types_apart() {
     assert!(digests.len() == sequences.len() && !digests.contains(&0));
     assert_eq!(of(&[int]).digest(2), of(&[int, int]).digest(1));
     assert_eq!(of(&[int, float]).digest(3), of(&[int, float].repeat(3)).digest(1));
+    // A pair is its value and its index.
+    assert_eq!(of(&[Predefined::TwoInt]).digest(2), of(&[int]).digest(4));
+    assert_eq!(of(&[Predefined::FloatInt]).digest(1), of(&[float, int]).digest(1));
+    for pair in Predefined::ALL.iter().filter(|basic| basic.pair_layout_bytes().is_some()) {
+        let (value, index) = pair.pair_types().unwrap();
+        assert_eq!(pair.size_bytes(), value.size_bytes() + index.size_bytes(), "{pair:?}");
+    }
     // Any types fit packed data, and nothing.
     let packed = of(&[Predefined::Packed]);
     assert_eq!([packed.digest(5), of(&[]).digest(1), of(&[int]).digest(0)], [0; 3]);
