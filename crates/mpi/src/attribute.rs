@@ -1,14 +1,12 @@
 //! Attributes: pointers of the user cached on communicators, datatypes and windows (MPI-5.0 §7.7).
 //!
 //! The user's copy and delete functions may call MPI, so none is called with a lock held: [`copy_all`] works on
-//! a list of the attributes, [`Holder::delete_all`] takes one after the other out of its object.
+//! a list of the attributes, [`delete`] on one that was taken out of its object (`holder.rs`).
 
 use crate::abi::*;
 use crate::error::LAST_USED_CODE;
 use crate::fault::{Fault, fault};
 use crate::lock::locked;
-use crate::state::process;
-use crate::{datatype, win};
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -168,7 +166,7 @@ impl Attributes {
     }
 
     /// Takes the attribute that was set last out, still a user of its key.
-    fn take_last(&mut self) -> Option<(c_int, UserPointer)> {
+    pub(crate) fn take_last(&mut self) -> Option<(c_int, UserPointer)> {
         self.0.pop()
     }
 
@@ -178,68 +176,13 @@ impl Attributes {
     }
 }
 
-/// An object with attributes.
-#[derive(Clone, Copy)]
-pub(crate) enum Holder {
-    Comm(MPI_Comm),
-    Type(MPI_Datatype),
-    Win(MPI_Win),
-}
-
-impl Holder {
-    /// What keys it takes.
-    pub(crate) fn kind(self) -> Kind {
-        match self {
-            Self::Comm(_) => Kind::Comm,
-            Self::Type(_) => Kind::Type,
-            Self::Win(_) => Kind::Win,
-        }
-    }
-
-    fn bits(self) -> usize {
-        match self {
-            Self::Comm(comm) => comm.0,
-            Self::Type(datatype) => datatype.0,
-            Self::Win(win) => win.0,
-        }
-    }
-
-    /// Does something with the attributes, locked: no function of the user.
-    pub(crate) fn with<R>(self, work: impl FnOnce(&mut Attributes) -> R) -> Result<R, Fault> {
-        Ok(match self {
-            Self::Comm(comm) => work(&mut process()?.comms.get_mut(comm, "comm")?.attributes),
-            Self::Type(datatype) => work(&mut datatype::table()?.get_mut(datatype, "datatype")?.attributes),
-            Self::Win(win) => work(&mut win::table()?.get_mut(win, "win")?.attributes),
-        })
-    }
-
-    /// Tells the user's delete function of an attribute that was taken out; where it refuses, the attribute
-    /// stays.
-    pub(crate) fn deleted(self, keyval: c_int, old: UserPointer) -> Result<(), Fault> {
-        delete(self.bits(), keyval, old).inspect_err(|_| {
-            // The object was there a moment ago; if the function freed it, there is nothing to put back to.
-            let _ = self.with(|attributes| attributes.put_back(keyval, old));
-        })
-    }
-
-    /// Deletes all attributes, the last set first, as the standard asks of `MPI_COMM_SELF` (MPI-5.0 §11.4.1).
-    /// A delete function finds those that were set before its own, and what it sets is deleted, too. After one
-    /// that refuses the rest stays.
-    pub(crate) fn delete_all(self) -> Result<(), Fault> {
-        while let Some((keyval, value)) = self.with(Attributes::take_last)? {
-            self.deleted(keyval, value)?;
-        }
-        Ok(())
-    }
-}
-
 type DeleteFunction = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
 type CopyFunction =
     unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 
 /// Calls the user's delete function for an attribute of `object` (its handle's bits), and releases the key. A
 /// code the function returns is the fault's code; the attribute then stays, so the caller puts it back.
-fn delete(object: usize, id: c_int, value: UserPointer) -> Result<(), Fault> {
+pub(crate) fn delete(object: usize, id: c_int, value: UserPointer) -> Result<(), Fault> {
     let Some(keyval) = keyvals().keyvals.get(&id).copied() else { return Ok(()) };
     if keyval.delete.0 != 0 {
         // SAFETY: the user registered the pointer as a delete function, whose type in C this is for the three

@@ -47,6 +47,7 @@ mod gate;
 mod general;
 mod group;
 mod handle;
+mod holder;
 mod host;
 mod info;
 mod lock;

@@ -7,7 +7,6 @@ use crate::fault::{Fault, fault};
 use crate::handle::{Table, bad};
 use crate::lock::{Elided, Guard};
 use crate::phase;
-use crate::state;
 use ayatori_core::layout::Layout;
 use ayatori_core::op::{Operation, Reducer};
 use std::ffi::{c_int, c_void};
@@ -118,18 +117,12 @@ pub(crate) fn predefined(op: MPI_Op) -> Option<Operation> {
     })
 }
 
-/// The operation of a handle bound to a datatype, for reduction collectives: what applies it has the process
-/// locked. Predefined operations work on predefined types and their duplicates, the user's on all.
-pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
-    bound(op, datatype, |function| state::gate().reduce(function))
-}
+/// How a function of the user's is called.
+pub(crate) type Call = fn(&mut dyn FnMut());
 
-/// As [`reducer`], for a call that has not locked the process.
-pub(crate) fn local_reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
-    bound(op, datatype, |function| function())
-}
-
-fn bound(op: MPI_Op, datatype: MPI_Datatype, call: fn(&mut dyn FnMut())) -> Result<Reducer, Fault> {
+/// The operation of a handle bound to a datatype, for reduction collectives. Predefined operations work on
+/// predefined types and their duplicates, the user's on all; `call` calls the user's.
+pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype, call: Call) -> Result<Reducer, Fault> {
     let ty = datatype::get_committed(datatype, "datatype")?;
     if let Some(operation) = predefined(op) {
         let name = operation.name();
@@ -179,10 +172,10 @@ mod tests {
 
     #[test]
     fn an_operation_that_is_not_defined_on_a_type_is_named() {
-        let fault = reducer(MPI_BAND, MPI_DOUBLE).unwrap_err();
+        let fault = reducer(MPI_BAND, MPI_DOUBLE, |call| call()).unwrap_err();
         assert_eq!(fault.code(), MPI_ERR_OP);
         assert!(format!("{fault:?}").contains("MPI_BAND is not defined on MPI_DOUBLE"), "{fault:?}");
-        assert_eq!(reducer(MPI_REPLACE, MPI_INT).unwrap_err().code(), MPI_ERR_OP);
-        assert_eq!(reducer(MPI_SUM, MPI_DATATYPE_NULL).unwrap_err().code(), MPI_ERR_TYPE);
+        assert_eq!(reducer(MPI_REPLACE, MPI_INT, |call| call()).unwrap_err().code(), MPI_ERR_OP);
+        assert_eq!(reducer(MPI_SUM, MPI_DATATYPE_NULL, |call| call()).unwrap_err().code(), MPI_ERR_TYPE);
     }
 }

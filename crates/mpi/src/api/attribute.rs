@@ -2,8 +2,9 @@
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::attribute::{self, Holder, Kind, keyvals};
+use crate::attribute::{self, Kind, keyvals};
 use crate::fault::{Fault, fault};
+use crate::holder::Holder;
 use crate::win;
 use std::ffi::{c_int, c_void};
 

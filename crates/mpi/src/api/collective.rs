@@ -14,7 +14,9 @@ use crate::fault::{Fault, fault};
 use crate::op;
 use crate::operation::{NO_PART, Operation, Parts};
 use crate::staging::{Staging, Way};
+use crate::state;
 use ayatori_core::buffer::Buffer;
+use ayatori_core::op::Reducer;
 use std::ffi::{c_int, c_void};
 
 forms! {
@@ -312,6 +314,11 @@ pub(crate) fn alltoallw(
     run(comm, mode, Operation::Alltoall { send, recv }, staging)
 }
 
+/// An operation with a datatype. A function of the user's runs inside of a call that has the process locked.
+fn bound(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
+    op::reducer(op, datatype, |function| state::gate().reduce(function))
+}
+
 /// MPI-5.0 §6.9.1. The receive buffer means something at the root only.
 #[allow(clippy::too_many_arguments, reason = "the standard's arguments")]
 pub(crate) fn reduce(
@@ -330,7 +337,7 @@ pub(crate) fn reduce(
         // No other argument means anything, and nothing is done: as in a broadcast.
         return run(comm, mode, Operation::Bcast { buffer: Buffer::EMPTY, root }, Staging::default());
     }
-    let reducer = op::reducer(op, datatype)?;
+    let reducer = bound(op, datatype)?;
     let mut staging = Staging::default();
     let send = match at.has_part(root) {
         true => operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?,
@@ -359,7 +366,7 @@ pub(crate) fn allreduce(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let reducer = op::reducer(op, datatype)?;
+    let reducer = bound(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
     place(comm)?.check_in_place(sendbuf, "sendbuf")?;
     let mut staging = Staging::default();
@@ -407,7 +414,7 @@ fn reduce_scattering(
     mode: Mode,
 ) -> Result<(), Fault> {
     let at = place(comm)?;
-    let reducer = op::reducer(op, datatype)?;
+    let reducer = bound(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
     at.check_in_place(sendbuf, "sendbuf")?;
     let extent_bytes = reducer.extent_bytes();
@@ -438,7 +445,7 @@ pub(crate) fn scan(
     mode: Mode,
 ) -> Result<(), Fault> {
     shape(comm)?;
-    let reducer = op::reducer(op, datatype)?;
+    let reducer = bound(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
     let mut staging = Staging::default();
     let send = operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?;
@@ -457,7 +464,7 @@ pub(crate) fn exscan(
     mode: Mode,
 ) -> Result<(), Fault> {
     shape(comm)?;
-    let reducer = op::reducer(op, datatype)?;
+    let reducer = bound(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
     let mut staging = Staging::default();
     let send = operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?;

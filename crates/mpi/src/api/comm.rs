@@ -6,12 +6,13 @@ pub(crate) use inter::*;
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::attribute::{Attributes, Holder, copy_all};
+use crate::attribute::{Attributes, copy_all};
 use crate::comm::{Comm, Hints, Shape, known_hints};
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, fault};
 use crate::group::{DerivedGroup, SessionNumber};
 use crate::handle::bad;
+use crate::holder::Holder;
 use crate::request::{Making, What};
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::{complete, wait};

@@ -9,10 +9,11 @@ pub(crate) use pack::*;
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::attribute::{Holder, copy_all};
+use crate::attribute::copy_all;
 use crate::datatype::{self, Datatype, Made, Type, get};
 use crate::fault::{Fault, fault};
 use crate::handle::bad;
+use crate::holder::Holder;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 

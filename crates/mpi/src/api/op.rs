@@ -23,7 +23,7 @@ fn reduce_local(
 ) -> Result<(), Fault> {
     not_in_place(inbuf, "inbuf")?;
     not_in_place(inoutbuf, "inoutbuf")?;
-    let reducer = op::local_reducer(op, datatype)?;
+    let reducer = op::reducer(op, datatype, |function| function())?;
     let mut staging = Staging::default();
     let input = staging.operand(Way::In, inbuf, count, datatype, "inbuf")?;
     let inout = staging.operand(Way::InOut, inoutbuf, count, datatype, "inoutbuf")?;

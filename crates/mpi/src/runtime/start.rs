@@ -1,11 +1,11 @@
 //! Start and end of MPI (MPI-5.0 §11.2).
 
 use crate::abi::*;
-use crate::attribute::Holder;
 use crate::comm::Comm;
 use crate::dynamic::acquaint;
 use crate::errhandler::Action;
 use crate::fault::{Fault, fault, survives};
+use crate::holder::Holder;
 use crate::host::this_thread;
 use crate::lock::locked;
 use crate::phase::{self, Phase};
