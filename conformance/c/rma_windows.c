@@ -1,5 +1,7 @@
 /* What hangs on windows, and what calls refuse: attributes, names, hints, handlers, wrong arguments, wrong epochs. */
 #include "check.h"
+#include <signal.h>
+#include <sys/resource.h>
 
 static int deleted, handled;
 
@@ -242,6 +244,27 @@ static void shared_memory(void)
     MPI_Comm_free(&host);
 }
 
+/* Where one process has no memory, none has the window. */
+static void no_memory(void)
+{
+    struct rlimit before, less;
+    MPI_Win win = MPI_WIN_NULL;
+    void *memory;
+    getrlimit(RLIMIT_FSIZE, &before);
+    less = before, less.rlim_cur = 4 << 20;
+    signal(SIGXFSZ, SIG_IGN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (check_rank == 0) setrlimit(RLIMIT_FSIZE, &less);
+    int code = MPI_Win_allocate(8 << 20, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win), class, any = 0;
+    if (check_rank == 0) setrlimit(RLIMIT_FSIZE, &before);
+    MPI_Error_class(code, &class);
+    CHECK(class == MPI_SUCCESS || class == MPI_ERR_NO_MEM, "no memory: %s", check_error_text(code));
+    OK(MPI_Allreduce(&class, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD));
+    CHECK(any == class, "the window is there at some processes only");
+    if (code == MPI_SUCCESS) OK(MPI_Win_free(&win)); /* windows are no files for this library */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 static void many(void)
 {
     int value = check_rank;
@@ -338,6 +361,7 @@ int main(int argc, char **argv)
     of_two_groups();
     shared_memory();
     dynamic();
+    no_memory();
     many();
     return check_end();
 }

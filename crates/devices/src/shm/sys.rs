@@ -5,6 +5,7 @@ use ayatori_core::buffer::Buffer;
 use ayatori_core::wire::EAGER_HEADER_BYTES;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -100,8 +101,24 @@ pub(crate) fn set_length(fd: &OwnedFd, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Reserves memory for `len` bytes of the file now: `ENOSPC` here instead of `SIGBUS` later.
+/// Whether the host has so much memory, swap included, at all.
+fn fits_host(len: usize) -> bool {
+    let mut info = MaybeUninit::<libc::sysinfo>::uninit();
+    // SAFETY: room for the answer.
+    if unsafe { libc::sysinfo(info.as_mut_ptr()) } != 0 {
+        return true;
+    }
+    // SAFETY: the call has succeeded and filled it.
+    let info = unsafe { info.assume_init() };
+    len as u64 / u64::from(info.mem_unit.max(1)) <= info.totalram + info.totalswap
+}
+
+/// Reserves memory for `len` bytes of the file now: `ENOSPC` here instead of `SIGBUS` later. A memory file has
+/// no limit: where the kernel tries to reserve more than there is, it ends other processes of the host.
 pub(crate) fn reserve(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
+    if !fits_host(len) {
+        return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+    }
     // SAFETY: integers only.
     match unsafe { libc::posix_fallocate(fd.as_fd().as_raw_fd(), 0, len as libc::off_t) } {
         0 => Ok(()),
@@ -670,6 +687,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn more_memory_than_the_host_has_is_not_reserved() {
+        assert!(fits_host(0) && fits_host(PAGE_BYTES) && !fits_host(usize::MAX) && !fits_host(1 << 60));
     }
 
     #[test]

@@ -166,11 +166,16 @@ fn check_part(size: MPI_Aint, disp_unit: MPI_Aint) -> Result<Part, Fault> {
 /// The error handler that windows begin with.
 const FIRST_HANDLER: MPI_Errhandler = MPI_ERRORS_ARE_FATAL;
 
-/// The members' lengths and units, and where memory lies that the program has made.
-fn parts(members: &Members, own: Part) -> Result<Vec<Part>, Fault> {
-    let words = [own.bytes as u64, own.unit as u64, own.address.unwrap_or(0)];
+/// The members' lengths and units, and where memory lies that the program has made. All fail where a member
+/// has no memory (`has_memory`).
+fn parts(members: &Members, own: Part, has_memory: bool) -> Result<Vec<Part>, Fault> {
+    let words = [own.bytes as u64, own.unit as u64, own.address.unwrap_or(0), u64::from(has_memory)];
     let all = exchange(members.comm, members.group.size(), members.rank, words)?;
-    let part = |[bytes, unit, address]: &[u64; 3]| Part {
+    if let Some(rank) = all.iter().position(|[.., has_memory]| *has_memory == 0) {
+        let bytes = all[rank][0];
+        return Err(fault(MPI_ERR_NO_MEM, format_args!("rank {rank} has no {bytes} bytes of memory")));
+    }
+    let part = |[bytes, unit, address, _]: &[u64; 4]| Part {
         bytes: *bytes as usize,
         unit: *unit as usize,
         address: Some(*address).filter(|address| *address != 0),
@@ -239,7 +244,7 @@ fn create(
     let memory = message::elements(base, own.bytes as MPI_Count, 1, "base")?;
     let members = duplicate(comm)?;
     let address = memory.as_ptr().map(|base| base.expose_provenance() as u64).filter(|_| own.bytes > 0);
-    let parts = parts(&members, Part { address, ..own })?;
+    let parts = parts(&members, Part { address, ..own }, true)?;
     let locks = locks(&members);
     let flavor = MPI_WIN_FLAVOR_CREATE;
     let made = Made { flavor, memory: Memory::Fixed(memory), base, parts, shared: None, locks };
@@ -316,7 +321,12 @@ fn allocate(
     hints(info)?;
     let are_apart = flavor == MPI_WIN_FLAVOR_ALLOCATE || may_be_apart(info)?;
     let members = duplicate(comm)?;
-    let mut parts = parts(&members, own)?;
+    // Where only its owner maps it, each makes its own.
+    let own_memory = match members.is_local {
+        true => None,
+        false => Some(SharedMemory::create(members.group.size() as usize, own.bytes)),
+    };
+    let mut parts = parts(&members, own, own_memory.as_ref().is_none_or(Result::is_ok))?;
     if flavor == MPI_WIN_FLAVOR_SHARED && !members.is_local {
         return Err(fault(
             MPI_ERR_RMA_SHARED,
@@ -325,15 +335,11 @@ fn allocate(
     }
     let too_large =
         || fault(MPI_ERR_SIZE, format_args!("the processes ask for more memory than there are addresses"));
-    let shared = match members.is_local {
-        true => {
+    let shared = match own_memory {
+        Some(made) => made.map_err(|error| fault(MPI_ERR_NO_MEM, format_args!("{error}")))?.0,
+        None => {
             let bytes = place_parts(&mut parts, are_apart).ok_or_else(too_large)?;
             share(&members, bytes)?
-        }
-        // Only its owner maps it.
-        false => {
-            let made = SharedMemory::create(members.group.size() as usize, own.bytes);
-            made.map_err(|error| fault(MPI_ERR_NO_MEM, format_args!("{error}")))?.0
         }
     };
     let at = parts[members.rank as usize].shared_at;
