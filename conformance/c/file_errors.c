@@ -234,6 +234,18 @@ static void handlers(const char *name)
     OK(MPI_Errhandler_free(&own));
 }
 
+/* A file that is closed has no handle any more, whatever the error. */
+static void deleted_before(const char *name)
+{
+    MPI_File file;
+    const int modes = MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE;
+    OK(MPI_File_open(MPI_COMM_WORLD, name, modes, MPI_INFO_NULL, &file));
+    if (check_rank == 0) OK(MPI_File_delete(name, MPI_INFO_NULL));
+    MPI_Barrier(MPI_COMM_WORLD);
+    FAILS(MPI_File_close(&file), MPI_ERR_NO_SUCH_FILE);
+    CHECK(file == MPI_FILE_NULL, "the handle is not null after the file was closed with an error");
+}
+
 /* A file at its limit: what the system refuses becomes an error of the file, in requests too. */
 static void refused(void)
 {
@@ -275,6 +287,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     inquiries(name);
     handlers(name);
+    deleted_before(name);
     refused();
     return check_end();
 }

@@ -53,11 +53,14 @@ api! {
     /// MPI-5.0 §14.2.2. Collective. All written data is stored.
     fn MPI_File_close(fh: InOut<MPI_File>) {
         let handle = fh.get("fh")?;
-        file::close(handle).map_err(|fault| match fault.object() {
-            None => fault.on(handle),
-            Some(_) => fault,
-        })?;
-        fh.set("fh", MPI_FILE_NULL)
+        match file::close(handle) {
+            Err(fault) if fault.object().is_none() => Err(fault.on(handle)),
+            // Closed, also where data could not be stored or the file not be deleted.
+            closed => {
+                fh.set("fh", MPI_FILE_NULL)?;
+                closed
+            }
+        }
     }
 
     /// MPI-5.0 §14.2.3
