@@ -1,7 +1,7 @@
 //! Attributes: pointers of the user cached on communicators, datatypes and windows (MPI-5.0 §7.7).
 //!
-//! The user's copy and delete functions may call MPI, so none is called with a lock held: [`copy_all`] works on
-//! a list of the attributes, [`delete`] on one that was taken out of its object (`holder.rs`).
+//! The user's copy and delete functions may call MPI, so none is called with a lock held: [`copy_all`] works
+//! on a list of the attributes, [`delete`] on one that was taken out of its object (`holder.rs`).
 
 use crate::abi::*;
 use crate::error::LAST_USED_CODE;
@@ -105,8 +105,8 @@ impl Keyvals {
         Ok(())
     }
 
-    /// Checks that attributes under a key may be read and deleted. That is so after the key was freed, too, as
-    /// long as attributes use it (MPI-5.0 §7.7.2).
+    /// Checks that attributes under a key may be read and deleted. That is so after the key was freed, too,
+    /// as long as attributes use it (MPI-5.0 §7.7.2).
     pub(crate) fn check_known(&mut self, kind: Kind, id: c_int) -> Result<(), Fault> {
         self.get(kind, id).map(drop)
     }

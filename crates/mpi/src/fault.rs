@@ -1,7 +1,6 @@
 //! An error on its way to the error handler of its object.
 
 use crate::abi::*;
-use crate::handle::is_made;
 use ayatori_core::coll::Collective;
 use ayatori_core::error::Difference;
 use ayatori_core::ids::ProcessId;
@@ -105,13 +104,6 @@ pub(crate) enum Object {
     Session(MPI_Session),
     /// A communicator or a session that is being made, with the handler that it is to have.
     Made(MPI_Errhandler),
-}
-
-impl Object {
-    /// The object of a request: its communicator, or the window whose handle stands in that place.
-    pub(crate) fn of_request(on: MPI_Comm) -> Self {
-        if is_made::<MPI_Win>(on.0) { Self::Win(MPI_Win(on.0)) } else { Self::Comm(on) }
-    }
 }
 
 impl From<MPI_Errhandler> for Object {

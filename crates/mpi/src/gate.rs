@@ -68,7 +68,8 @@ pub(crate) struct Gate<T> {
     flags: AtomicU32,
     /// A call waits for the helper.
     is_wanted: AtomicBool,
-    /// The thread whose call runs a reduction function of the user's; 0: none does. Changed with the lock only.
+    /// The thread whose call runs a reduction function of the user's; 0: none does. Changed with the lock
+    /// only.
     reducing: AtomicUsize,
     /// Whether a guard is alive, to find a call that overlaps another against its promise or locks twice.
     #[cfg(debug_assertions)]

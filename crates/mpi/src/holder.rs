@@ -51,9 +51,9 @@ impl Holder {
         })
     }
 
-    /// Deletes all attributes, the last set first, as the standard asks of `MPI_COMM_SELF` (MPI-5.0 §11.4.1).
-    /// A delete function finds those that were set before its own, and what it sets is deleted, too. After one
-    /// that refuses the rest stays.
+    /// Deletes all attributes, the last set first, as the standard asks of `MPI_COMM_SELF` (MPI-5.0
+    /// §11.4.1). A delete function finds those that were set before its own, and what it sets is deleted,
+    /// too. After one that refuses the rest stays.
     pub(crate) fn delete_all(self) -> Result<(), Fault> {
         while let Some((keyval, value)) = self.with(Attributes::take_last)? {
             self.deleted(keyval, value)?;

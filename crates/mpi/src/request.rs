@@ -7,7 +7,7 @@ use crate::errhandler::handlers;
 use crate::fault::{Fault, Object, fault};
 use crate::file::pool;
 use crate::general::General;
-use crate::handle::{Table, bad};
+use crate::handle::{Table, bad, is_made};
 use crate::operation::Operation;
 use crate::post::{Post, with_room};
 use crate::runtime::engine::Engine;
@@ -253,7 +253,7 @@ pub(crate) struct Requests {
     /// Requests that are not simply the core's.
     pub(crate) table: Table<MPI_Request, Request>,
     /// The communicators whose error handlers get the errors of the core's requests, by slot. Of one-sided
-    /// operations, the handles of their windows ([`Object::of_request`]).
+    /// operations, the handles of their windows ([`object_of`]).
     core_comms: Vec<MPI_Comm>,
     /// Operations of the engine's thread that have failed.
     failure_count: u64,
@@ -522,6 +522,11 @@ impl Requests {
     }
 }
 
+/// The object of a request: its communicator, or the window whose handle stands in that place.
+pub(crate) fn object_of(on: MPI_Comm) -> Object {
+    if is_made::<MPI_Win>(on.0) { Object::Win(MPI_Win(on.0)) } else { Object::Comm(on) }
+}
+
 /// The fault of an operation that ended with an error, raised on the communicator or window it was started
 /// on.
 pub(crate) fn check(completion: &Completion, comm: MPI_Comm) -> Result<(), Fault> {
@@ -530,7 +535,7 @@ pub(crate) fn check(completion: &Completion, comm: MPI_Comm) -> Result<(), Fault
         Some(error) => {
             let fault = Fault::from(error);
             // An error of a file operation is raised on the file.
-            Err(if fault.object().is_some() { fault } else { fault.on(Object::of_request(comm)) })
+            Err(if fault.object().is_some() { fault } else { fault.on(object_of(comm)) })
         }
     }
 }

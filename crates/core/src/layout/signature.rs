@@ -138,8 +138,8 @@ impl Signature {
     }
 
     /// A number of the sequence of basic types of `count` of these: the same for the same sequence, however
-    /// the datatype was made (a pair is its two types), and for others with a probability of some 2^-60. 0 if it is packed data, or
-    /// nothing: any types fit that.
+    /// the datatype was made (a pair is its two types), and for others with a probability of some 2^-60. 0 if
+    /// it is packed data, or nothing: any types fit that.
     pub fn digest(&self, count: usize) -> u64 {
         let is_packed = self.single() == Some(Predefined::Packed);
         if is_packed { 0 } else { self.polynomial().repeat(count).value }

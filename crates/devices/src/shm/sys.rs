@@ -113,8 +113,8 @@ fn fits_host(len: usize) -> bool {
     len as u64 / u64::from(info.mem_unit.max(1)) <= info.totalram + info.totalswap
 }
 
-/// Reserves memory for `len` bytes of the file now: `ENOSPC` here instead of `SIGBUS` later. A memory file has
-/// no limit: where the kernel tries to reserve more than there is, it ends other processes of the host.
+/// Reserves memory for `len` bytes of the file now: `ENOSPC` here instead of `SIGBUS` later. A memory file
+/// has no limit: where the kernel tries to reserve more than there is, it ends other processes of the host.
 pub(crate) fn reserve(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
     if !fits_host(len) {
         return Err(io::Error::from_raw_os_error(libc::ENOMEM));

@@ -3,10 +3,10 @@
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::fault::{Fault, Object, fault};
+use crate::fault::{Fault, fault};
 use crate::general::{General, user_result};
 use crate::message;
-use crate::request::{Half, Looked, Remote, Request, SENT, Tested, What, check};
+use crate::request::{Half, Looked, Remote, Request, SENT, Tested, What, check, object_of};
 use crate::runtime::sleepers::tell_resting;
 use crate::runtime::wait::{found_nothing, wait_alone, wait_for_any, wait_until};
 use crate::state::{Guard, Process, process};
@@ -230,7 +230,7 @@ fn give_statuses<'a>(
 fn in_status(ended: &Ended) -> Fault {
     let failed = ended.check().err();
     let detail = failed.as_ref().map_or_else(String::new, |f| format!("{f:?}"));
-    let object = failed.and_then(|failed| failed.object()).unwrap_or(Object::of_request(ended.comm));
+    let object = failed.and_then(|failed| failed.object()).unwrap_or(object_of(ended.comm));
     fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(object)
 }
 
