@@ -327,9 +327,9 @@ impl Requests {
         self.core_comms.push(comm);
     }
 
-    /// Whether there may be requests of a communicator: a handle stays known until the place is needed.
-    pub(crate) fn names(&self, comm: MPI_Comm) -> bool {
-        self.core_comms.contains(&comm) || self.table.iter().any(|request| request.comm == comm)
+    /// The communicators of requests; of the core's also those of requests that were in their places before.
+    pub(crate) fn comms(&self) -> impl Iterator<Item = MPI_Comm> {
+        self.core_comms.iter().copied().chain(self.table.iter().map(|request| request.comm))
     }
 
     #[cold]

@@ -22,6 +22,7 @@ use crate::starting::Started;
 use crate::{lock, phase};
 use ayatori_core::ids::{CommId, ProcessId, RequestId};
 use ayatori_core::request::{Completion, Posted, Status};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The state while MPI runs. The parts belong to their chapters' modules; this module has the code that needs
 /// several of them.
@@ -36,12 +37,18 @@ pub(crate) struct Process {
     pub(crate) messages: Table<MPI_Message, Message>,
     /// The message engine.
     pub(crate) engine: Engine,
-    /// Error handlers, with a user here, of freed communicators that requests or messages still name.
-    former_handlers: Vec<(MPI_Comm, MPI_Errhandler)>,
+    /// Error handlers, with a user here, of freed communicators that requests or messages may still name, by
+    /// the communicator's handle.
+    former_handlers: BTreeMap<usize, MPI_Errhandler>,
+    /// How many there may be before those are looked for that nothing names.
+    former_max: usize,
     id: ProcessId,
     world: WorldName,
     parent: Option<String>,
 }
+
+/// So many freed communicators cost no look at the requests.
+const FORMER_MIN: usize = 16;
 
 static PROCESS: Gate<Process> = Gate::new(Process {
     comms: Table::new(),
@@ -49,7 +56,8 @@ static PROCESS: Gate<Process> = Gate::new(Process {
     requests: Requests::new(),
     messages: Table::new(),
     engine: Engine::new(),
-    former_handlers: Vec::new(),
+    former_handlers: BTreeMap::new(),
+    former_max: FORMER_MIN,
     id: ProcessId(0),
     world: WorldName::NONE,
     parent: None,
@@ -107,16 +115,25 @@ impl Process {
     /// A communicator is freed. Its error handler goes when nothing names the communicator any more: operations
     /// under way "will complete normally" (MPI-5.0 §7.4.3), and so do their errors.
     pub(crate) fn retire_handler(&mut self, comm: MPI_Comm, handler: MPI_Errhandler) -> Result<(), Fault> {
-        let (requests, messages) = (&self.requests, &self.messages);
-        self.former_handlers.push((comm, handler));
-        let is_unused = |comm| !requests.names(comm) && messages.iter().all(|message| message.comm != comm);
-        let mut unused = self.former_handlers.extract_if(.., |(comm, _)| is_unused(*comm));
-        unused.try_for_each(|(_, handler)| handlers().release(handler))
+        let before = self.former_handlers.insert(comm.0, handler);
+        before.map_or(Ok(()), |handler| handlers().release(handler))?;
+        if self.former_handlers.len() < self.former_max {
+            return Ok(());
+        }
+        let named = self.requests.comms().chain(self.messages.iter().map(|message| message.comm));
+        let named = named.map(|comm| comm.0).filter(|comm| self.former_handlers.contains_key(comm));
+        let named: BTreeSet<usize> = named.collect();
+        let former = std::mem::take(&mut self.former_handlers).into_iter();
+        let (used, unused): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            former.partition(|(comm, _)| named.contains(comm));
+        self.former_max = FORMER_MIN + 2 * used.len();
+        self.former_handlers = used;
+        unused.into_values().try_for_each(|handler| handlers().release(handler))
     }
 
-    /// The error handler of a communicator, if there is one of that handle, or was while a request began.
+    /// The error handler of a communicator, if there is one of that handle, or was when a request began.
     pub(crate) fn handler_of(&self, comm: MPI_Comm) -> Option<MPI_Errhandler> {
-        let former = || self.former_handlers.iter().rfind(|(of, _)| *of == comm).map(|(_, handler)| *handler);
+        let former = || self.former_handlers.get(&comm.0).copied();
         self.comms.find(comm).map(|comm| comm.errhandler).or_else(former)
     }
 
