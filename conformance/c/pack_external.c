@@ -56,5 +56,14 @@ int main(int argc, char **argv)
     CHECK(to[1].c == 0 && to[1].d == 0, "what lies between was touched");
     OK(MPI_Type_free(&row));
     OK(MPI_Type_free(&type));
+
+    /* No data, however many elements. */
+    OK(MPI_Type_contiguous(0, MPI_INT, &type));
+    OK(MPI_Type_commit(&type));
+    position_c = 3;
+    OK(MPI_Pack_external_c("external32", in, (MPI_Count)1 << 50, type, bytes, 3, &position_c));
+    OK(MPI_Unpack_external_c("external32", bytes, 3, &position_c, out, (MPI_Count)1 << 50, type));
+    CHECK(position_c == 3, "position %d", (int)position_c);
+    OK(MPI_Type_free(&type));
     return check_end();
 }

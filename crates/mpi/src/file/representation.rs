@@ -74,6 +74,8 @@ pub(crate) fn register(
 
 /// The basic types of `count` elements in order, each with its count.
 fn for_each_basic(ty: &Type, count: usize, mut f: impl FnMut(Predefined, usize) -> bool) {
+    // Elements without data are as many as the caller likes.
+    let count = if ty.signature.elements() == 0 { 0 } else { count };
     for _ in 0..count {
         let each = ty.signature.for_each(&mut |basic, count| if f(basic, count) { Ok(()) } else { Err(()) });
         if each.is_err() {

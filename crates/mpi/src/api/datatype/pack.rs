@@ -119,7 +119,9 @@ impl Elements {
 
     /// Runs `f(basic, count)` along the packed stream.
     fn for_each(&self, mut f: impl FnMut(ayatori_core::datatype::Predefined, usize)) {
-        for _ in 0..self.count {
+        // Elements without data are as many as the caller likes.
+        let count = if self.ty.signature.elements() == 0 { 0 } else { self.count };
+        for _ in 0..count {
             let walked = self.ty.signature.for_each(&mut |basic, count| {
                 f(basic, count);
                 Ok::<(), std::convert::Infallible>(())
