@@ -1,4 +1,4 @@
-/* Errors of operations on a communicator that was freed meanwhile are still its handler's (MPI-5.0, 7.4.3, 9.3).
+/* Errors of operations on a communicator that was freed meanwhile are its handler's (MPI-5.0, 7.4.3, 9.3).
  * MPI_COMM_SELF's handler, which ends the job, gets none of them. */
 #include "check.h"
 
