@@ -112,8 +112,8 @@ impl Process {
         self.id
     }
 
-    /// A communicator is freed. Its error handler goes when nothing names the communicator any more: operations
-    /// under way "will complete normally" (MPI-5.0 §7.4.3), and so do their errors.
+    /// A communicator is freed. Its error handler goes when nothing names the communicator any more:
+    /// operations under way "will complete normally" (MPI-5.0 §7.4.3), and so do their errors.
     pub(crate) fn retire_handler(&mut self, comm: MPI_Comm, handler: MPI_Errhandler) -> Result<(), Fault> {
         let before = self.former_handlers.insert(comm.0, handler);
         before.map_or(Ok(()), |handler| handlers().release(handler))?;
