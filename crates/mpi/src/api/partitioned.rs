@@ -127,11 +127,11 @@ fn wrong_part(error: ayatori_core::Error, part: c_int, which: &str) -> Fault {
 }
 
 api! {
-    /// MPI-5.0 §4.2.1
+    /// MPI-5.0 §4.2.1: the count is an `MPI_Count` here, too.
     fn MPI_Psend_init(
         buf: *const c_void,
         partitions: c_int,
-        count: c_int,
+        count: MPI_Count,
         datatype: MPI_Datatype,
         dest: c_int,
         tag: c_int,
@@ -139,7 +139,7 @@ api! {
         info: MPI_Info,
         request: Out<MPI_Request>,
     ) on comm {
-        psend_init(buf, partitions, count.into(), datatype, dest, tag, comm, info, request)
+        psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
     }
 
     /// MPI-5.0 §4.2.1
@@ -157,11 +157,11 @@ api! {
         psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
     }
 
-    /// MPI-5.0 §4.2.1
+    /// MPI-5.0 §4.2.1: the count is an `MPI_Count` here, too.
     fn MPI_Precv_init(
         buf: *mut c_void,
         partitions: c_int,
-        count: c_int,
+        count: MPI_Count,
         datatype: MPI_Datatype,
         dest: c_int,
         tag: c_int,
@@ -169,7 +169,7 @@ api! {
         info: MPI_Info,
         request: Out<MPI_Request>,
     ) on comm {
-        precv_init(buf, partitions, count.into(), datatype, dest, tag, comm, info, request)
+        precv_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
     }
 
     /// MPI-5.0 §4.2.1
