@@ -247,6 +247,40 @@ static void pointers(const char *name)
     MPI_Type_free(&filetype);
 }
 
+/* A file that is only read may have a filetype whose copies overlap, or all lie at the same place. */
+static void overlapping(const char *name)
+{
+    MPI_File file;
+    MPI_Datatype three, close, still;
+    MPI_Offset end = -1;
+    int ints[100], found[6];
+    for (int i = 0; i < 100; i++) ints[i] = i;
+    file_make(name, ints, sizeof ints);
+    OK(MPI_Type_contiguous(3, MPI_INT, &three));
+    OK(MPI_Type_create_resized(three, 0, sizeof(int), &close));
+    OK(MPI_Type_create_resized(three, 0, 0, &still));
+    OK(MPI_Type_commit(&close));
+    OK(MPI_Type_commit(&still));
+    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+    OK(MPI_File_set_view(file, 8, MPI_INT, close, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at_all(file, 2, found, 6, MPI_INT, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 6; i++) CHECK(found[i] == 2 + (2 + i) / 3 + (2 + i) % 3, "int %d is %d", i, found[i]);
+    /* Copies 0 to 95 end before the end of the file; two ints of the next are there. */
+    OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+    OK(MPI_File_get_position(file, &end));
+    CHECK(end == 96 * 3 + 2, "the end is at %lld", (long long)end);
+    OK(MPI_File_set_view(file, 8, MPI_INT, still, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_all(file, found, 6, MPI_INT, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 6; i++) CHECK(found[i] == 2 + i % 3, "int %d is %d", i, found[i]);
+    OK(MPI_File_seek(file, 0, MPI_SEEK_END)); /* there is none, but it returns */
+    OK(MPI_File_close(&file));
+    OK(MPI_Type_free(&three));
+    OK(MPI_Type_free(&close));
+    OK(MPI_Type_free(&still));
+    file_remove(name);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
@@ -257,6 +291,7 @@ int main(int argc, char **argv)
     for (int form = 0; form < FORMS; form++)
         for (int shape = 0; shape < MEMORIES; shape++) round_trip(name, VECTOR, shape, form, 1 + 397 * shape, form, 1);
     pointers(name);
+    overlapping(name);
     file_remove(name);
     return check_end();
 }

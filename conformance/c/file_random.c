@@ -241,7 +241,7 @@ static MPI_Offset bytes_read(const struct access *a)
             if (byte_of(a, check_rank, i, view.is_swapped ? 0 : b) >= model_size) return there;
             MPI_Offset at = byte_of(a, check_rank, i, b);
             unsigned char found = a->base[a->places[i] * view.basic_bytes + b];
-            CHECK(!is_known[at] || found == model[at], "round %d: kind %d: byte %d of element %d is %d, not %d",
+            CHECK(!is_known[at] || found == model[at], "round %d: kind %d: byte %d of item %d is %d, not %d",
                   round_number, a->kind, b, i, found, model[at]);
             there++;
         }

@@ -90,6 +90,13 @@ static int octal_extent(MPI_Datatype type, MPI_Aint *extent, void *extra)
     return type == MPI_INT ? MPI_SUCCESS : MPI_ERR_TYPE;
 }
 
+static int no_extent(MPI_Datatype type, MPI_Aint *extent, void *extra)
+{
+    (void)type, (void)extra;
+    *extent = 0;
+    return MPI_SUCCESS;
+}
+
 static void registered(const char *name)
 {
     static int one = 1;
@@ -116,6 +123,8 @@ static void registered(const char *name)
     CHECK(status_bytes(&status) == 8 && found[1] == 8, "read %ld bytes, %d", status_bytes(&status), found[1]);
     CHECK(calls == 3, "the functions were called %d times", calls);
     FAILS(MPI_File_write(file, "abc", 3, MPI_CHAR, &status), MPI_ERR_CONVERSION);
+    OK(MPI_Register_datarep("nothing", read_octal, write_octal, no_extent, &one));
+    FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "nothing", MPI_INFO_NULL), MPI_ERR_ARG);
     OK(MPI_File_close(&file));
 }
 

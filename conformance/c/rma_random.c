@@ -3,8 +3,8 @@
  *
  *     rma_random [SEED [ROUNDS]]      7 and 40 by default; a failure names the round
  *
- * Neither MPICH 5.0.2 (an assertion of its own about a lock) nor Open MPI 5.0.11 (other results of accumulates,
- * an error of MPI_Win_detach) passes.
+ * Neither MPICH 5.0.2 (an assertion of its own about a lock) nor Open MPI 5.0.11 (other results of
+ * accumulates, an error of MPI_Win_detach) passes.
  */
 #include "check.h"
 #include <stdbool.h>

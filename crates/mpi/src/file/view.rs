@@ -68,6 +68,9 @@ impl View {
             check_order(layout, name, is_writable)?;
         }
         let etype_bytes = unit.size();
+        if etype_bytes == 0 {
+            return bad("argument etype has no data in this data representation");
+        }
         let is_ascending = layout.is_ascending();
         Ok(Self { displacement, etype, filetype, representation, etype_bytes, is_ascending, layout })
     }
@@ -128,9 +131,17 @@ impl View {
         if self.is_ascending {
             return self.layout.packed_before(at as isize) as u64;
         }
-        // Tiles that overlap: up to the first byte that is not before it.
-        let mut bytes = 0;
-        for (begin, len) in self.layout.places(0, usize::MAX) {
+        // Tiles that overlap: those that end before it, and from there up to the first byte that is not before
+        // it. Where all lie at the same place, the data has no end.
+        let (tile_end, extent) =
+            (self.layout.true_lower_bound() + self.layout.true_extent(), self.layout.extent());
+        let whole = match (at - tile_end as i64, extent as i64) {
+            (..0, _) => 0,
+            (_, 0) if !self.is_empty() => return i64::MAX as u64,
+            (rest, extent) => rest / extent.max(1) + 1,
+        };
+        let mut bytes = (whole as u64).saturating_mul(self.layout.size() as u64);
+        for (begin, len) in self.layout.places(bytes as usize, usize::MAX) {
             if begin as i64 + len as i64 > at {
                 return bytes + (at - begin as i64).max(0) as u64;
             }
