@@ -307,6 +307,25 @@ static void failing_request(MPI_Win win, int target)
     OK(MPI_Win_unlock_all(win));
 }
 
+/* What a target refuses is an error of the epoch that asked for it. */
+static void failing_epoch(MPI_Win win, int target)
+{
+    MPI_Group all;
+    int value = 0, code, class;
+    OK(MPI_Win_get_group(win, &all));
+    OK(MPI_Win_post(all, 0, win));
+    OK(MPI_Win_start(all, 0, win));
+    code = MPI_Put(&value, 1, MPI_INT, target, 4096, 1, MPI_INT, win);
+    if (code != MPI_SUCCESS) OK(MPI_Win_complete(win)); /* of this process itself, it is found at once */
+    else code = MPI_Win_complete(win);
+    MPI_Error_class(code, &class);
+    CHECK(class == MPI_ERR_RMA_RANGE, "a put outside in an epoch of groups: %s", check_error_text(code));
+    OK(MPI_Win_wait(win));
+    OK(MPI_Win_lock_all(0, win));
+    OK(MPI_Win_unlock_all(win));
+    OK(MPI_Group_free(&all));
+}
+
 /* The target of a dynamic window checks what it is asked to do. */
 static void dynamic(void)
 {
@@ -338,6 +357,7 @@ static void dynamic(void)
     OK(MPI_Win_set_errhandler(win, handler));
     OK(MPI_Errhandler_free(&handler));
     failing_request(win, other);
+    failing_epoch(win, other);
     OK(MPI_Win_free(&win));
 }
 

@@ -456,7 +456,12 @@ impl Windows<'_> {
         window: WindowId,
         ranks: &[Rank],
     ) -> Result<Posted, Error> {
+        // Only the target knows what is wrong with a place in attached memory.
+        let asks = matches!(self.rma.get(window)?.memory, Memory::Dynamic(_));
         for &rank in ranks {
+            if asks && self.rma.get_mut(window)?.begin_flush(rank)? {
+                self.send_flush(device, window, rank, false)?;
+            }
             self.send_control(device, window, rank, ActiveMessage::Complete)?;
             // The target waits for what was started.
             self.rma.get_mut(window)?.end_operations(rank)?;
