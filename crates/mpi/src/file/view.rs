@@ -131,8 +131,8 @@ impl View {
         if self.is_ascending {
             return self.layout.packed_before(at as isize) as u64;
         }
-        // Tiles that overlap: those that end before it, and from there up to the first byte that is not before
-        // it. Where all lie at the same place, the data has no end.
+        // Tiles that overlap: those that end before it, and from there up to the first byte that is not
+        // before it. Where all lie at the same place, the data has no end.
         let (tile_end, extent) =
             (self.layout.true_lower_bound() + self.layout.true_extent(), self.layout.extent());
         let whole = match (at - tile_end as i64, extent as i64) {
