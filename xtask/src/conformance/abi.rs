@@ -61,9 +61,9 @@ const HANGING: &[(&str, &str)] = &[
     ("progress_blocked", "does not promise that a rank that waits leaves the CPU"),
     ("progress_blocked_threads", "does not promise that a rank that waits leaves the CPU"),
     ("progress_delivery", "does not promise progress outside of MPI calls"),
-    ("rma_random", "hangs or ends at a lock that it counts wrongly"),
     ("rma_passive", "does not promise progress of a target outside of MPI calls"),
     ("rma_polled", "does not promise progress of a process that reads its own window"),
+    ("rma_random", "hangs or ends at a lock that it counts wrongly"),
 ];
 
 /// Where a program can run.
