@@ -17,7 +17,6 @@ const RANKS: [usize; 2] = [2, 3];
 /// binary has to pass. Clauses: conformance/README.md.
 const DIFFERENT: &[(&str, &str)] = &[
     ("attr_freed_key", "takes a freed key for an attribute"),
-    ("attr_while_freed", "forgets the attribute whose delete function refused"),
     ("buffer_owners", "fails at a buffer of a communicator that is no more than a few bytes"),
     ("buffer_sessions", "fails at the buffer of a session"),
     ("check_left", "has no check mode"),
