@@ -42,5 +42,11 @@ int main(int argc, char **argv)
         break;
     }
     OK(MPI_Request_free(&started));
+    /* A call that is given the freed handle has no communicator: its error is MPI_COMM_SELF's. */
+    OK(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+    others[0] = comm;
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+    OK(MPI_Comm_free(&comm));
+    FAILS(MPI_Barrier(others[0]), MPI_ERR_COMM);
     return check_end();
 }

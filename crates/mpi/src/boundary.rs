@@ -58,7 +58,8 @@ pub(crate) fn enter(
 #[inline(never)]
 pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
     let code = fault.code();
-    let (on, action) = resolve(fault.object().unwrap_or(on));
+    let operation = fault.object();
+    let (on, action) = resolve(operation.unwrap_or(on), operation.is_some());
     match action {
         Action::Return => code,
         Action::Call(function) => {
@@ -92,13 +93,17 @@ fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
 ///
 /// Before MPI 4.0 it was `MPI_COMM_WORLD`'s. A program of that time sets that one and not the other; it gets
 /// what it set.
-pub(crate) fn resolve(on: Object) -> (Object, Action) {
+///
+/// The error of an operation that goes on after its communicator was freed is that communicator's still; a
+/// call that is given the freed handle has an object that does not exist.
+pub(crate) fn resolve(on: Object, is_of_operation: bool) -> (Object, Action) {
     let (on, handler) = {
         let process = state::process_in_any_phase();
-        let of_comm = |comm| process.handler_of(comm);
+        let of_comm = |comm| process.comms.find(comm).map(|comm| comm.errhandler);
+        let of_former = |comm| is_of_operation.then(|| process.former_handler_of(comm)).flatten();
         let own = match on {
             Object::Comm(MPI_COMM_SELF) => None,
-            Object::Comm(comm) => of_comm(comm),
+            Object::Comm(comm) => of_comm(comm).or_else(|| of_former(comm)),
             // One that does not exist has the handler of files to be opened (MPI-5.0 §14.7).
             Object::File(file) => Some(file::errhandler(file).unwrap_or_else(|| handlers().of_no_file)),
             Object::Win(win) => win::errhandler_of(win),

@@ -131,10 +131,9 @@ impl Process {
         unused.into_values().try_for_each(|handler| handlers().release(handler))
     }
 
-    /// The error handler of a communicator, if there is one of that handle, or was when a request began.
-    pub(crate) fn handler_of(&self, comm: MPI_Comm) -> Option<MPI_Errhandler> {
-        let former = || self.former_handlers.get(&comm.0).copied();
-        self.comms.find(comm).map(|comm| comm.errhandler).or_else(former)
+    /// The error handler that a communicator had when it was freed.
+    pub(crate) fn former_handler_of(&self, comm: MPI_Comm) -> Option<MPI_Errhandler> {
+        self.former_handlers.get(&comm.0).copied()
     }
 
     /// A communicator comes from a session, whose buffer its buffered messages take.

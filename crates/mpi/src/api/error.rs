@@ -21,7 +21,7 @@ fn create(kind: Kind, function: Callback, errhandler: Out<MPI_Errhandler>) -> Re
 /// Calls what an object's handler does with a code, as `MPI_X_call_errhandler` asks: the call itself
 /// succeeds.
 fn call(on: Object, code: c_int) -> Result<(), Fault> {
-    let (on, action) = resolve(on);
+    let (on, action) = resolve(on, false);
     match action {
         Action::Return => Ok(()),
         Action::Call(function) => {
