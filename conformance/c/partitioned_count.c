@@ -1,5 +1,5 @@
-/* The count of partitioned communication is an MPI_Count in all of its calls (MPI-5.0 4.2.1): one that does not
- * fit an int is not cut off. */
+/* The count of partitioned communication is an MPI_Count in all of its calls (MPI-5.0 4.2.1): one that does
+ * not fit an int is not cut off. */
 #include "check.h"
 
 #define TAG 5
