@@ -5,7 +5,6 @@ use ayatori_core::buffer::Buffer;
 use ayatori_core::wire::EAGER_HEADER_BYTES;
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -103,13 +102,7 @@ pub(crate) fn set_length(fd: &OwnedFd, len: usize) -> io::Result<()> {
 
 /// Whether the host has so much memory, swap included, at all.
 fn fits_host(len: usize) -> bool {
-    let mut info = MaybeUninit::<libc::sysinfo>::uninit();
-    // SAFETY: room for the answer.
-    if unsafe { libc::sysinfo(info.as_mut_ptr()) } != 0 {
-        return true;
-    }
-    // SAFETY: the call has succeeded and filled it.
-    let info = unsafe { info.assume_init() };
+    let info = rustix::system::sysinfo();
     len as u64 / u64::from(info.mem_unit.max(1)) <= info.totalram + info.totalswap
 }
 
