@@ -37,11 +37,11 @@ fn at<T>(all: &[T], index: c_int) -> Outcome<(usize, &T)> {
 }
 
 /// The index of a name.
-fn find(name: Text, mut names: impl Iterator<Item = impl AsRef<str>>, index: Out<c_int>) -> Outcome {
+fn find(name: Text, mut names: impl Iterator<Item = (usize, impl AsRef<str>)>, index: Out<c_int>) -> Outcome {
     check()?;
     let name = name.get("name").map_err(|_| MPI_T_ERR_INVALID_NAME)?;
-    let found = names.position(|other| other.as_ref().as_bytes() == name).ok_or(MPI_T_ERR_INVALID_NAME)?;
-    index.set_if_wanted(found as c_int);
+    let found = names.find(|(_, other)| other.as_ref().as_bytes() == name).ok_or(MPI_T_ERR_INVALID_NAME)?;
+    index.set_if_wanted(found.0 as c_int);
     Ok(())
 }
 
@@ -216,7 +216,7 @@ api! {
     /// MPI-5.0 §15.3
     fn MPI_T_cvar_get_index(name: Text, cvar_index: Out<c_int>) -> c_int {
         answer(|| {
-            find(name, controls().iter().map(|control| &control.name), cvar_index)
+            find(name, controls().iter().map(|control| &control.name).enumerate(), cvar_index)
         })
     }
 
@@ -309,9 +309,8 @@ api! {
     /// MPI-5.0 §15.3
     fn MPI_T_pvar_get_index(name: Text, var_class: c_int, pvar_index: Out<c_int>) -> c_int {
         answer(|| {
-            // One of another class has a name that no C string is.
-            let of_class = |name: &'static str, class| if class == var_class { name } else { "\0" };
-            find(name, PERFORMANCES.iter().map(|variable| of_class(variable.name, variable.class)), pvar_index)
+            let of_class = PERFORMANCES.iter().enumerate().filter(|(_, variable)| variable.class == var_class);
+            find(name, of_class.map(|(at, variable)| (at, variable.name)), pvar_index)
         })
     }
 
@@ -459,7 +458,7 @@ api! {
     /// MPI-5.0 §15.3
     fn MPI_T_category_get_index(name: Text, cat_index: Out<c_int>) -> c_int {
         answer(|| {
-            find(name, CATEGORIES.iter().map(|category| category.name), cat_index)
+            find(name, CATEGORIES.iter().map(|category| category.name).enumerate(), cat_index)
         })
     }
 
