@@ -90,6 +90,22 @@ const SHM_LEARNT_BYTES: [usize; 2] = [8 << 10, 64 << 10];
 /// time of both sides, which a caller that waits can spare.
 const SHM_KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
 
+/// Shared memory: a get of so many bytes from a process that waits is made by both, where each has a CPU. A
+/// shorter one is over before the other process has begun.
+const SHM_COOPERATIVE_BYTES_MIN: usize = 64 << 10;
+/// Longest piece of such a get. Each is one call of the kernel, and its helper looks for no messages
+/// meanwhile.
+const SHM_PIECE_BYTES_MAX: usize = 512 << 10;
+/// Its pieces begin at pages: each page is pinned once.
+const PAGE_BYTES: usize = 4096;
+
+/// Shared memory: the bytes of a piece of a get that two processes make together, two pieces at least.
+/// `None`: it is too short for that.
+pub fn shm_piece_bytes(bytes: usize) -> Option<usize> {
+    let half_bytes = bytes.div_ceil(2).min(SHM_PIECE_BYTES_MAX).next_multiple_of(PAGE_BYTES);
+    (bytes >= SHM_COOPERATIVE_BYTES_MIN).then_some(half_bytes)
+}
+
 /// Shared memory: the blocks for long packets that each of two ranks begins with, where so many are of a
 /// host.
 pub fn shm_blocks_count(local_size: u32) -> u32 {

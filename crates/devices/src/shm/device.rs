@@ -2,6 +2,7 @@
 
 use super::active::ActiveSenders;
 use super::bell;
+use super::cooperative::{Awaited, Cooperation, Habit};
 use super::processor::Processor;
 use super::ring::{self, Receiver, Seen, Sender};
 use super::segment::{Control, RingSize, STATE_ATTACHED, STATE_DETACHED, Segment, ShmError, Source};
@@ -55,6 +56,8 @@ fn may_copy(said: Option<&std::ffi::OsStr>) -> bool {
     said.is_none_or(|value| value != "0")
 }
 
+/// What peers are: [`Device::rails_to`] says which.
+const OF_THIS_HOST: &str = "a process of this host (rails_to says which)";
 /// Not a local rank.
 const NOBODY: u32 = u32::MAX;
 const RAIL: Rail = Rail(0);
@@ -66,7 +69,7 @@ const SCAN_COUNT: u32 = 32;
 pub struct Shm {
     pub(super) rails: [RailCapabilities; 1],
     pub(super) local_rank: u32,
-    peers: Vec<Peer>,
+    pub(super) peers: Vec<Peer>,
     /// Local rank by process id, less the lowest of this host.
     local_ranks: Vec<u32>,
     first_process: u32,
@@ -83,7 +86,12 @@ pub struct Shm {
     /// Open, so that onlookers find it (`watch.rs`).
     pub(super) file: Arc<std::os::fd::OwnedFd>,
     pub(super) sleeper: Sleeper,
-    waker: Waker,
+    pub(super) waker: Waker,
+    /// Who had asked for help with a copy at the last look, and the words that say so.
+    pub(super) asked_seen: u32,
+    pub(super) cooperation: &'static Cooperation,
+    /// A copy of this rank that its helper has not ended.
+    pub(super) awaited: Option<Awaited>,
     events: VecDeque<Event>,
     policy: WaitPolicy,
     reads_between: bool,
@@ -97,15 +105,17 @@ pub struct Shm {
 /// Whole pairs of lines: devices of several ranks may live in one process (tests, benches), and then share
 /// none.
 #[repr(align(128))]
-struct Peer {
+pub(super) struct Peer {
     process: ProcessId,
     sender: Sender,
     receiver: Receiver,
-    control: &'static Control,
-    kernel_copy: bool,
+    pub(super) control: &'static Control,
+    pub(super) kernel_copy: bool,
+    /// Whether it takes part in copies.
+    pub(super) helps: Habit,
     /// The last send found the ring full.
     is_starved: bool,
-    is_gone: bool,
+    pub(super) is_gone: bool,
     /// It has written what no correct peer writes: its ring is not read any more.
     is_cut_off: bool,
     watch: Option<std::os::fd::OwnedFd>,
@@ -144,18 +154,14 @@ impl Shm {
                 receiver: Receiver::new(segment.ring(peer, me)).exchanging(segment.blocks(&file, me, peer)),
                 control: &segment.controls()[peer as usize],
                 kernel_copy: config.kernel_copy,
+                helps: Habit::new(!is_oversubscribed),
                 is_starved: false,
                 is_gone: false,
                 is_cut_off: false,
                 watch: None,
             })
             .collect();
-        let first_process = config.processes.iter().map(|p| p.0).min().unwrap_or(0);
-        let last_process = config.processes.iter().map(|p| p.0).max().unwrap_or(0);
-        let mut local_ranks = vec![NOBODY; (last_process - first_process) as usize + 1];
-        for (local, process) in config.processes.iter().enumerate() {
-            local_ranks[(process.0 - first_process) as usize] = local as u32;
-        }
+        let (first_process, local_ranks) = local_ranks_of(&config.processes);
         let payload_bytes_max = segment.ring(me, me).data_bytes_max();
         Ok(Self {
             rails: [profiles::shm(&profiles::Shm {
@@ -178,6 +184,9 @@ impl Shm {
             segment,
             file,
             waker: sleeper.waker(),
+            asked_seen: control.cooperation.asked(),
+            cooperation: &control.cooperation,
+            awaited: None,
             sleeper,
             events: VecDeque::new(),
             policy: WaitPolicy::new(local_size, config.cpus_count),
@@ -306,7 +315,7 @@ impl Shm {
 
     #[inline]
     fn peer_mut(&mut self, process: ProcessId) -> &mut Peer {
-        let local = self.local_rank_of(process).expect("a process of this host (rails_to says which)");
+        let local = self.local_rank_of(process).expect(OF_THIS_HOST);
         &mut self.peers[local as usize]
     }
 
@@ -358,6 +367,14 @@ impl Shm {
         if self.has_new_senders() {
             self.learn_senders();
         }
+        if self.cooperation.asked() != self.asked_seen {
+            self.help();
+        }
+        if self.awaited.is_some()
+            && let Some(event) = self.end_awaited()
+        {
+            return Some(event);
+        }
         self.peers[self.expected as usize].sender.prefetch_rest();
         let n = self.active.len() as u32;
         for _ in 0..n.min(SCAN_COUNT) {
@@ -392,6 +409,7 @@ impl Shm {
             !peer.is_cut_off && peer.receiver.is_ready()
         };
         !self.events.is_empty()
+            || self.has_awaited_ended()
             || self.active.iter().any(is_ready)
             || self.peers.iter().any(|peer| peer.is_starved && !peer.is_gone && peer.sender.has_news())
     }
@@ -426,29 +444,31 @@ impl Shm {
         }
     }
 
-    /// Copies through the kernel between `local` and a peer's registered memory.
-    fn kernel_copy(
+    /// Where `len` bytes of a peer's registered memory begin, if they may be copied by the kernel.
+    fn address_at(&self, local: u32, remote: RemoteRegion, len: usize) -> Option<u64> {
+        let may_copy = self.peers[local as usize].kernel_copy;
+        address_in(remote, len).filter(|_| may_copy)
+    }
+
+    /// Has the kernel copy between `buffer` and a peer's memory. Whether it did.
+    pub(super) fn copy_by_kernel(
         &mut self,
         direction: Direction,
-        process: ProcessId,
-        local: Buffer,
-        remote: RemoteRegion,
-    ) -> Submitted {
-        let peer = self.peer_mut(process);
+        local: u32,
+        buffer: &Buffer,
+        address: u64,
+    ) -> bool {
+        let peer = &mut self.peers[local as usize];
         let pid = peer.control.pid.load(Ordering::Relaxed);
-        let Some(address) = address_in(remote, local.len()).filter(|_| peer.kernel_copy && pid != 0) else {
-            return Submitted::Refused;
-        };
-        match sys::process_memory(direction, pid, &local, address) {
-            Ok(()) => Submitted::Done,
-            Err(error) => {
-                // EFAULT concerns this memory (a device's, for example); other errors concern this peer.
-                if error.raw_os_error() != Some(libc::EFAULT) {
-                    peer.kernel_copy = false;
-                }
-                Submitted::Refused
-            }
+        if pid == 0 {
+            return false;
         }
+        let copied = sys::process_memory(direction, pid, buffer, address);
+        // EFAULT concerns this memory (a device's, for example); other errors concern this peer.
+        if copied.as_ref().is_err_and(|error| error.raw_os_error() != Some(libc::EFAULT)) {
+            peer.kernel_copy = false;
+        }
+        copied.is_ok()
     }
 }
 
@@ -467,9 +487,25 @@ fn address_in(remote: RemoteRegion, len: usize) -> Option<u64> {
     (end <= registered_bytes).then_some(address + remote.offset)
 }
 
+/// The least of the processes, and the local rank of each by its distance from that.
+fn local_ranks_of(processes: &[ProcessId]) -> (u32, Vec<u32>) {
+    let first_process = processes.iter().map(|p| p.0).min().unwrap_or(0);
+    let last_process = processes.iter().map(|p| p.0).max().unwrap_or(0);
+    let mut local_ranks = vec![NOBODY; (last_process - first_process) as usize + 1];
+    for (local, process) in processes.iter().enumerate() {
+        local_ranks[(process.0 - first_process) as usize] = local as u32;
+    }
+    (first_process, local_ranks)
+}
+
 /// The device's clock so long after its start.
 fn clock_at(passed: Duration) -> Instant {
     Instant(passed.as_secs() * 1_000_000_000_000 + u64::from(passed.subsec_nanos()) * 1_000)
+}
+
+/// How a copy by the kernel was answered.
+pub(super) fn submitted(is_sound: bool) -> Submitted {
+    if is_sound { Submitted::Done } else { Submitted::Refused }
 }
 
 fn report_gone(peer: &mut Peer, events: &mut VecDeque<Event>) {
@@ -588,7 +624,11 @@ impl Device for Shm {
         remote: RemoteRegion,
         _: Token,
     ) -> Result<Submitted, Full> {
-        Ok(self.kernel_copy(Direction::Write, to, local, remote))
+        let peer = self.local_rank_of(to).expect(OF_THIS_HOST);
+        let address = self.address_at(peer, remote, local.len());
+        let is_copied =
+            address.is_some_and(|address| self.copy_by_kernel(Direction::Write, peer, &local, address));
+        Ok(submitted(is_copied))
     }
 
     fn get(
@@ -597,9 +637,14 @@ impl Device for Shm {
         from: ProcessId,
         local: Buffer,
         remote: RemoteRegion,
-        _: Token,
+        token: Token,
     ) -> Result<Submitted, Full> {
-        Ok(self.kernel_copy(Direction::Read, from, local, remote))
+        let peer = self.local_rank_of(from).expect(OF_THIS_HOST);
+        let Some(address) = self.address_at(peer, remote, local.len()) else { return Ok(Submitted::Refused) };
+        if let Some(submitted) = self.get_together(peer, &local, address, token) {
+            return Ok(submitted);
+        }
+        Ok(submitted(self.copy_by_kernel(Direction::Read, peer, &local, address)))
     }
 
     fn arm(&mut self) -> Armed {

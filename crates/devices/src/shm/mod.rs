@@ -15,6 +15,7 @@
 //!   [`Submitted::Done`](ayatori_core::device::Submitted::Done). Where the kernel refuses (yama, a
 //!   container's seccomp) they answer [`Submitted::Refused`](ayatori_core::device::Submitted::Refused) from
 //!   the first refusal on, and the core sends packets instead. `AYATORI_SHM_CMA=0` makes them always refuse.
+//! * A get of 64 KiB and more from a rank that waits is made by both together (`cooperative.rs`).
 //! * Before it sleeps, a rank says so ([`arm`](ayatori_core::device::Device::arm)), looks once more, and then
 //!   calls [`Shm::wait`]; senders wake only a rank that says it sleeps.
 //! * A rank talks to itself through a ring as to any other.
@@ -24,6 +25,8 @@
 mod active;
 mod bell;
 pub mod collectives;
+mod cooperative;
+mod cooperative_get;
 mod device;
 mod processor;
 mod ring;

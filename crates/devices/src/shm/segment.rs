@@ -16,6 +16,7 @@
 
 use super::active::{ActiveSenders, LOCAL_SIZE_MAX};
 use super::collectives::room::{ROOMS_COUNT, RoomLayout};
+use super::cooperative::Cooperation;
 use super::ring::{
     AREAS_COUNT, BLOCK_LINES, BLOCKS_COUNT_MAX, Backing, Blocks, Counts, LINE_BYTES, Line, Pair, Ring,
 };
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 10;
+const VERSION: u64 = 11;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -102,6 +103,14 @@ pub(crate) struct Control {
     pub(crate) told: Told,
     /// The ranks that have written to it.
     pub(crate) senders: ActiveSenders,
+    /// Copies that it makes with others.
+    pub(crate) cooperation: Cooperation,
+}
+
+impl Control {
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.sleep.load(Ordering::Relaxed) != AWAKE
+    }
 }
 
 /// Runs, or is about to: needs no wake-up.

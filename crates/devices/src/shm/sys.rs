@@ -282,20 +282,38 @@ pub(crate) enum Direction {
 ///
 /// # Errors
 /// The system's own; `EFAULT` says that this memory cannot be copied, other errors concern the process.
-pub(crate) fn process_memory(
+pub(crate) fn process_memory(direction: Direction, pid: u32, local: &Buffer, remote: u64) -> io::Result<()> {
+    let Some(at) = local.as_ptr() else { return Err(io::Error::from_raw_os_error(libc::EFAULT)) };
+    let len = local.len();
+    // SAFETY: `local` is valid for reads and, where something is received into it, for writes
+    // (`Buffer::from_raw_parts`).
+    unsafe { copy_by_kernel(direction, pid, at.expose_provenance() as u64, remote, len) }
+}
+
+/// Copies this process' memory at `from` to another process' at `to`. Both addresses may be anything: the
+/// kernel checks them, and what is here is only read.
+///
+/// # Errors
+/// As those of [`process_memory`].
+pub(crate) fn write_to_process(pid: u32, from: u64, to: u64, len: usize) -> io::Result<()> {
+    // SAFETY: nothing of this process is written.
+    unsafe { copy_by_kernel(Direction::Write, pid, from, to, len) }
+}
+
+/// # Safety
+/// If it reads, `len` bytes at `local` are valid for writes. The kernel checks everything else.
+unsafe fn copy_by_kernel(
     direction: Direction,
     pid: u32,
-    local: &Buffer,
+    mut local: u64,
     mut remote: u64,
+    mut len: usize,
 ) -> io::Result<()> {
-    let Some(mut at) = local.as_ptr() else { return Err(io::Error::from_raw_os_error(libc::EFAULT)) };
-    let mut len = local.len();
     while len > 0 {
-        let here = libc::iovec { iov_base: at.cast(), iov_len: len };
-        let there = libc::iovec { iov_base: remote as usize as *mut libc::c_void, iov_len: len };
+        let at = |address: u64| libc::iovec { iov_base: address as usize as *mut libc::c_void, iov_len: len };
+        let (here, there) = (at(local), at(remote));
         let (here_at, there_at) = (&raw const here, &raw const there);
-        // SAFETY: `here` is the rest of a buffer, valid for reads and, where something is received into it,
-        // for writes (`Buffer::from_raw_parts`); `there` is checked by the kernel.
+        // SAFETY: as the caller says.
         let done = unsafe {
             match direction {
                 Direction::Read => libc::process_vm_readv(pid as i32, here_at, 1, there_at, 1, 0),
@@ -305,11 +323,9 @@ pub(crate) fn process_memory(
         match done {
             0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             done if done > 0 => {
-                let done = done as usize;
-                // SAFETY: at most `len`, so inside or one past the end.
-                at = unsafe { at.add(done) };
+                local = local.saturating_add(done as u64);
                 remote = remote.saturating_add(done as u64);
-                len -= done;
+                len -= done as usize;
             }
             _ => {
                 let error = io::Error::last_os_error();
