@@ -13,7 +13,7 @@ use ayatori_core::wire::trunk::{self, Body};
 use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
 use super::sockets::FETCHED_BEHIND_BYTES;
-use super::software::{GetTimes, MemoryWork};
+use super::software::MemoryWork;
 use super::working_set::Distances;
 use super::{Config, NicUse};
 
@@ -65,17 +65,8 @@ impl Nic<'_> {
     }
 
     fn start_access(&mut self, rail: Rail, peer: ProcessId, access: Access, put: bool) -> Submitted {
-        if rail.0 == MEMORY_RAIL
-            && !put
-            && let Some(copy_ps) = self.fabric.kernel_copy_ps(self.me, access.local.len())
-        {
-            let GetTimes { call_ps, library_ps } = self.fabric.get_times(self.me, peer.0);
-            self.fabric.spend(self.me, library_ps);
-            let own_ps = call_ps + copy_ps;
-            let work = MemoryWork::copy(own_ps, access.local.len());
-            let time_ps = self.fabric.work_ps(self.me, 0, work);
-            self.fabric.spend_in_kernel(self.me, time_ps);
-            self.fabric.note_kernel_copy(self.me, peer.0);
+        if rail.0 == MEMORY_RAIL && !put && self.fabric.kernel_copies() {
+            self.fabric.copy_by_kernel(self.me, peer.0, access.local.len());
             return match self.fabric.read(access) {
                 Ok(()) => Submitted::Done,
                 Err(_) => Submitted::Refused,
@@ -142,6 +133,9 @@ impl Device for Nic<'_> {
             return Err(Full);
         }
         self.fabric.note_sent(self.me, to.0, header);
+        if rail.0 == MEMORY_RAIL && self.fabric.kernel_copies() {
+            self.fabric.note_announced(self.me, to.0, header);
+        }
         self.fabric.spend(self.me, self.announcement_ps(rail, header));
         let payload_bytes = payload_len(&payload);
         let is_in_block = self.fabric.take_block(self.me, to.0, rail.0, payload_bytes);

@@ -27,6 +27,8 @@ pub(super) struct RankState {
     pub(super) got_distances: Distances,
     /// From whom the kernel has copied for it last, and when that ended.
     pub(super) kernel_copied: Option<(u32, u64)>,
+    /// To whom of its host it has announced a long message last, and when.
+    pub(super) announced: Option<(u32, u64)>,
     pub(super) inbox: VecDeque<Arrived>,
     /// When its core has what comes from the cores of others.
     pub(super) fetched_ps: u64,

@@ -7,10 +7,11 @@
 //! the other reads, or, where both send, before either does. Or the kernel copies for who reads.
 
 use ayatori_core::device::profiles;
+use ayatori_core::wire::{self, Header};
 use ayatori_fabric::description::{LongerTime, RateWithin};
 
 use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces, RankState};
-use super::software::{GetTimes, KernelCopy};
+use super::software::{GetTimes, KernelCopy, MemoryWork};
 use super::{Config, Software, software};
 
 /// A cache line, bytes.
@@ -227,8 +228,56 @@ impl Fabric {
         })
     }
 
+    /// Whether processes have the kernel copy from others' memory.
+    pub(super) fn kernel_copies(&self) -> bool {
+        self.kernel_copy_ps(0, 0).is_some()
+    }
+
+    /// A process has the kernel copy from another's memory, which copies some of it if it waits.
+    pub(super) fn copy_by_kernel(&mut self, rank: u32, peer: u32, bytes: usize) {
+        let GetTimes { call_ps, library_ps } = self.get_times(rank, peer);
+        self.spend(rank, library_ps);
+        let piece_bytes = profiles::shm_piece_bytes(bytes).filter(|_| self.may_help(rank, peer));
+        // The reader of an odd number of pieces copies one more.
+        let [own_bytes, calls_count] = piece_bytes.map_or([bytes, 1], |piece_bytes| {
+            let own_count = bytes.div_ceil(piece_bytes).div_ceil(2);
+            [own_count * piece_bytes, own_count]
+        });
+        let copy_ps = self.kernel_copy_ps(rank, own_bytes).unwrap_or(0);
+        let work = MemoryWork::copy(calls_count as u64 * call_ps + copy_ps, own_bytes);
+        let time_ps = self.work_ps(rank, 0, work);
+        if piece_bytes.is_some() {
+            let start_ps = self.clock_ps(rank);
+            let state = &mut self.states[peer as usize];
+            state.clock_ps = state.clock_ps.max(start_ps);
+            self.spend_in_kernel(peer, time_ps);
+        }
+        self.spend_in_kernel(rank, time_ps);
+        self.note_kernel_copy(rank, peer);
+    }
+
+    /// Whether `peer` waits and has nothing else to do, so that it copies some of what `rank` gets from it.
+    /// Of two that have announced messages to each other, each has its own get to make.
+    fn may_help(&self, rank: u32, peer: u32) -> bool {
+        let is_shm = self.config.profile.is_some() && !self.cores.occupancy().is_oversubscribed();
+        let [own, other] = [rank, peer].map(|rank| &self.states[rank as usize]);
+        let gets_itself = own.announced.is_some_and(|(to, at_ps)| {
+            let has_got = other.kernel_copied.is_some_and(|(from, end_ps)| from == rank && end_ps >= at_ps);
+            to == peer && !has_got
+        });
+        let is_free = other.is_waiting && other.clock_ps <= self.clock_ps(rank);
+        is_shm && peer != rank && is_free && !gets_itself
+    }
+
+    /// A process sends a packet to another one of its host.
+    pub(super) fn note_announced(&mut self, rank: u32, peer: u32, header: &[u8]) {
+        if matches!(wire::parse(header), Ok((_, Header::Rts { .. }, _))) {
+            self.states[rank as usize].announced = Some((peer, self.clock_ps(rank)));
+        }
+    }
+
     /// What the bytes take that a process has the kernel copy from another's memory, ps.
-    pub(super) fn kernel_copy_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
+    fn kernel_copy_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
         let alone_ps = self.kernel_copy_alone_ps(rank, bytes)?;
         Some(self.at_once_ps(rank, |among| &among.kernel_copy, bytes as u64, alone_ps))
     }
