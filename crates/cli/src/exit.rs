@@ -1,11 +1,11 @@
 //! What the process answers to the shell: the one place where exit codes are decided.
 //!
-//! docs/exit-codes.md has this table too; a test compares them.
+//! docs/exit-codes.md has this table too, a test compares them; what is below it stands there only.
 //!
 //! | code | meaning |
 //! |---|---|
 //! | 0 | done |
-//! | 1 | failed: standard error says why; or `plan`, `plan check`, `doctor`: something is wrong |
+//! | 1 | failed: standard error says why; or the answer of a command that judges: see below |
 //! | 2 | the command line is wrong |
 //! | 3 | `why`: ranks of the job can never go on |
 //! | 124 | `run --timeout` ran out (as timeout(1) answers) |
