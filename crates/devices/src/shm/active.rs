@@ -12,7 +12,7 @@
 //! The sender announces itself before it writes the packet, so a receiver woken for the packet sees the
 //! announcement (the argument of `sleep.rs` holds for all stores before its fence).
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most ranks on one host.
 pub const LOCAL_SIZE_MAX: u32 = 1024;
@@ -22,15 +22,34 @@ const BITS: u32 = u64::BITS;
 /// The ranks that have written to one rank, by local rank. Zero is the empty set.
 #[repr(C, align(128))]
 pub(crate) struct ActiveSenders {
-    /// Announcements so far.
-    count: AtomicU32,
+    /// Announcements so far, and in the upper half who has asked last for help with a copy
+    /// (`cooperative.rs`): one load tells of both.
+    news: AtomicU64,
     words: [AtomicU64; (LOCAL_SIZE_MAX / BITS) as usize],
 }
 
 impl ActiveSenders {
+    /// Another number whenever something is new.
+    #[inline(always)]
+    pub(crate) fn news(&self) -> u64 {
+        self.news.load(Ordering::Acquire)
+    }
+
     #[inline(always)]
     pub(crate) fn count(&self) -> u32 {
-        self.count.load(Ordering::Acquire)
+        self.news() as u32
+    }
+
+    /// Who has asked last for help.
+    pub(crate) fn asked(&self) -> u32 {
+        (self.news() >> u32::BITS) as u32
+    }
+
+    /// Somebody asks for help.
+    pub(crate) fn ask(&self, who: u32) {
+        let with = |news: u64| Some(u64::from(who) << u32::BITS | u64::from(news as u32));
+        // It always changes it.
+        let _ = self.news.fetch_update(Ordering::Release, Ordering::Relaxed, with);
     }
 
     /// Those below `local_size`, in order. Read after [`count`](Self::count): all that it counted are in.
@@ -58,6 +77,6 @@ impl Announcement {
     pub(crate) fn make(self) {
         let bit = 1 << (self.sender % BITS);
         self.set.words[(self.sender / BITS) as usize].fetch_or(bit, Ordering::Release);
-        self.set.count.fetch_add(1, Ordering::Release);
+        self.set.news.fetch_add(1, Ordering::Release);
     }
 }

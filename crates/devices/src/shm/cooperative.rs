@@ -22,26 +22,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// A peer that never helps is asked for one copy in so many.
 const INTERVAL_MAX: u32 = 64;
 
-/// The words of a rank by which it makes copies with others.
+/// What a rank gets together with another one.
 #[repr(C, align(128))]
-pub(crate) struct Cooperation {
-    /// The reader that asked this rank last, and a number that makes each question another.
-    pub(super) asked: AtomicU32,
-    /// What this rank gets.
-    pub(super) copy: Copy,
-}
-
-impl Cooperation {
-    /// Who has asked last: another number each time.
-    #[inline(always)]
-    pub(super) fn asked(&self) -> u32 {
-        self.asked.load(Ordering::Relaxed)
-    }
-}
-
-/// A get in pieces.
-#[repr(C, align(128))]
-pub(super) struct Copy {
+pub(crate) struct Copy {
     /// [`Pieces`].
     pub(super) pieces: AtomicU64,
     /// The local rank that may help.

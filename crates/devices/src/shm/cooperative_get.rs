@@ -44,10 +44,10 @@ impl Shm {
         }
         let to = local.as_ptr()?.expose_provenance() as u64;
         let count = u16::try_from(len.div_ceil(piece_bytes)).ok()?;
-        let copy = &self.cooperation.copy;
+        let copy = self.own_copy;
         let number = copy.open(helper, [from, to, len as u64, piece_bytes as u64], count);
         let asked = number.wrapping_mul(LOCAL_SIZE_MAX) | self.local_rank;
-        control.cooperation.asked.store(asked, Ordering::Release);
+        control.senders.ask(asked);
         let part = |piece| {
             let at = piece * piece_bytes;
             (local.part(at, piece_bytes.min(len - at)), from + at as u64)
@@ -70,11 +70,12 @@ impl Shm {
             }
         }
         self.awaited = Some(awaited);
+        self.news_seen = !self.senders.news();
         Some(Submitted::Pending)
     }
 
     fn outcome(&mut self, awaited: &Awaited) -> Outcome {
-        let Some(Reported { taken_count, is_refused }) = self.cooperation.copy.reported(awaited.count) else {
+        let Some(Reported { taken_count, is_refused }) = self.own_copy.reported(awaited.count) else {
             return Outcome::UnderWay;
         };
         let habit = &mut self.peers[awaited.helper as usize].helps;
@@ -86,9 +87,25 @@ impl Shm {
         Outcome::Whole
     }
 
-    /// The end of the get that is awaited, if it has come.
+    /// Learns who writes to this rank and who has asked it for help, and helps. The end of the get that is
+    /// awaited, if it has come: until then each poll looks here.
     #[cold]
-    pub(super) fn end_awaited(&mut self) -> Option<Event> {
+    pub(super) fn learn_news(&mut self) -> Option<Event> {
+        let news = self.senders.news();
+        if self.has_new_senders() {
+            self.learn_senders();
+        }
+        let asked = self.senders.asked();
+        if std::mem::replace(&mut self.asked_helped, asked) != asked {
+            self.help(asked);
+        }
+        let event = self.end_awaited();
+        self.news_seen = if self.awaited.is_some() { !news } else { news };
+        event
+    }
+
+    /// The end of the get that is awaited, if it has come.
+    fn end_awaited(&mut self) -> Option<Event> {
         let awaited = self.awaited.take()?;
         let is_gone = self.peers[awaited.helper as usize].is_gone;
         let result = match self.outcome(&awaited) {
@@ -111,22 +128,19 @@ impl Shm {
     pub(super) fn has_awaited_ended(&self) -> bool {
         self.awaited.as_ref().is_some_and(|awaited| {
             let is_gone = self.peers[awaited.helper as usize].is_gone;
-            is_gone || self.cooperation.copy.reported(awaited.count).is_some()
+            is_gone || self.own_copy.reported(awaited.count).is_some()
         })
     }
 
     /// Somebody has asked: helps, if this rank waits itself.
-    #[cold]
-    pub(super) fn help(&mut self) {
-        let asked = self.cooperation.asked();
-        self.asked_seen = asked;
+    fn help(&mut self, asked: u32) {
         let own = &self.segment.controls()[self.local_rank as usize];
         let Some(peer) = self.peers.get((asked % LOCAL_SIZE_MAX) as usize) else { return };
         let pid = peer.control.pid.load(Ordering::Relaxed);
         if pid == 0 || !peer.kernel_copy || !self.waiting_calls.contains(&own.words.call()) {
             return;
         }
-        peer.control.cooperation.copy.help(self.local_rank, pid);
+        peer.control.copy.help(self.local_rank, pid);
         self.waker.wake_arrival(peer.control);
     }
 }
@@ -165,7 +179,7 @@ mod tests {
     fn open(reader: &Shm, from: &Buffer, to: &Buffer) -> Awaited {
         let len = from.len() as u64;
         let about = [address(from), address(to), len, len.div_ceil(4)];
-        reader.cooperation.copy.open(1, about, 4);
+        reader.own_copy.open(1, about, 4);
         Awaited { token: Token(7), helper: 1, count: 4, is_sound: true }
     }
 
@@ -174,11 +188,11 @@ mod tests {
         let [mut reader, mut helper] = two();
         let (from, to) = (counted(100_003), Buffer::leaked(100_003));
         let awaited = open(&reader, &from, &to);
-        assert_eq!(reader.cooperation.copy.take(), Some(0));
-        helper.cooperation.asked.store(LOCAL_SIZE_MAX, Ordering::Relaxed);
+        assert_eq!(reader.own_copy.take(), Some(0));
+        helper.senders.ask(LOCAL_SIZE_MAX);
         assert!(helper.poll().is_none());
         assert!(matches!(reader.outcome(&awaited), Outcome::Whole));
-        assert_eq!(reader.cooperation.copy.take(), None);
+        assert_eq!(reader.own_copy.take(), None);
         let piece_bytes = 100_003_usize.div_ceil(4);
         let [mut want, got] = [from, to].map(|buffer| buffer.to_vec().unwrap());
         want[..piece_bytes].fill(0);
@@ -192,11 +206,10 @@ mod tests {
         open(&reader, &from, &to);
         for (call, meant) in [(0, 1), (WAITS, 0)] {
             helper.call_words().enter(call);
-            reader.cooperation.copy.helper.store(meant, Ordering::Relaxed);
-            let asked = helper.cooperation.asked() + LOCAL_SIZE_MAX;
-            helper.cooperation.asked.store(asked, Ordering::Relaxed);
+            reader.own_copy.helper.store(meant, Ordering::Relaxed);
+            helper.senders.ask(helper.senders.asked() + LOCAL_SIZE_MAX);
             assert!(helper.poll().is_none());
-            assert_eq!(reader.cooperation.copy.take(), Some(meant as usize ^ 1), "nothing was taken");
+            assert_eq!(reader.own_copy.take(), Some(meant as usize ^ 1), "nothing was taken");
         }
         assert!(to.to_vec().unwrap().iter().all(|&byte| byte == 0));
     }
@@ -250,10 +263,10 @@ mod tests {
         helper.call_words().enter(WAITS);
         helper.arm();
         get(&mut reader);
-        assert_eq!(helper.cooperation.asked(), 0);
+        assert_eq!(helper.senders.asked(), 0);
         assert!(helper.poll().is_none(), "awake");
         if get(&mut reader) == Submitted::Done {
-            assert_eq!(helper.cooperation.asked(), LOCAL_SIZE_MAX, "the reader's first copy");
+            assert_eq!(helper.senders.asked(), LOCAL_SIZE_MAX, "the reader's first copy");
         }
     }
 
@@ -262,10 +275,10 @@ mod tests {
         let [mut reader, _helper] = two();
         let (from, to) = (counted(4_000), Buffer::leaked(4_000));
         let awaited = open(&reader, &from, &to);
-        assert_eq!(reader.cooperation.copy.take(), Some(0));
+        assert_eq!(reader.own_copy.take(), Some(0));
         // No process has this number.
-        reader.cooperation.copy.help(1, i32::MAX as u32);
-        while reader.cooperation.copy.take().is_some() {}
+        reader.own_copy.help(1, i32::MAX as u32);
+        while reader.own_copy.take().is_some() {}
         assert!(matches!(reader.outcome(&awaited), Outcome::Without(3)));
         assert!(!reader.peers[1].helps.is_due());
     }
@@ -276,12 +289,13 @@ mod tests {
         let (from, to) = (counted(4_000), Buffer::leaked(4_000));
         for is_sound in [true, false] {
             let awaited = open(&reader, &from, &to);
-            reader.cooperation.copy.pieces.fetch_sub(1, Ordering::Relaxed);
-            while reader.cooperation.copy.take().is_some() {}
+            reader.own_copy.pieces.fetch_sub(1, Ordering::Relaxed);
+            while reader.own_copy.take().is_some() {}
             reader.awaited = Some(Awaited { is_sound, ..awaited });
+            reader.news_seen = !reader.senders.news();
             assert!(reader.poll().is_none());
             assert_eq!(reader.arm(), ayatori_core::device::Armed::Armed, "no news");
-            reader.cooperation.copy.helped.0.fetch_add(1, Ordering::Release);
+            reader.own_copy.helped.0.fetch_add(1, Ordering::Release);
             assert_eq!(reader.arm(), ayatori_core::device::Armed::NotYet);
             let Some(Event::Completion(Token(7), result)) = reader.poll() else { panic!("no end") };
             assert_eq!(result.is_ok(), is_sound);
@@ -294,9 +308,10 @@ mod tests {
         let [mut reader, _helper] = two();
         let (from, to) = (counted(4_000), Buffer::leaked(4_000));
         let awaited = open(&reader, &from, &to);
-        reader.cooperation.copy.pieces.fetch_sub(1, Ordering::Relaxed);
-        while reader.cooperation.copy.take().is_some() {}
+        reader.own_copy.pieces.fetch_sub(1, Ordering::Relaxed);
+        while reader.own_copy.take().is_some() {}
         reader.awaited = Some(awaited);
+        reader.news_seen = !reader.senders.news();
         reader.peers[1].is_gone = true;
         assert!(matches!(reader.poll(), Some(Event::Completion(Token(7), Err(RailBroken)))));
         assert!(reader.peers.iter_mut().all(|peer| !peer.helps.is_due()), "its report may come later");

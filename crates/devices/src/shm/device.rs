@@ -2,7 +2,7 @@
 
 use super::active::ActiveSenders;
 use super::bell;
-use super::cooperative::{Awaited, Cooperation, Habit};
+use super::cooperative::{Awaited, Copy, Habit};
 use super::processor::Processor;
 use super::ring::{self, Receiver, Seen, Sender};
 use super::segment::{Control, RingSize, STATE_ATTACHED, STATE_DETACHED, Segment, ShmError, Source};
@@ -80,16 +80,18 @@ pub struct Shm {
     /// `scan_next` is a place in it.
     active: Vec<u32>,
     active_count: u32,
-    senders: &'static ActiveSenders,
+    pub(super) senders: &'static ActiveSenders,
     is_armed: bool,
     pub(super) segment: Segment,
     /// Open, so that onlookers find it (`watch.rs`).
     pub(super) file: Arc<std::os::fd::OwnedFd>,
     pub(super) sleeper: Sleeper,
     pub(super) waker: Waker,
-    /// Who had asked for help with a copy at the last look, and the words that say so.
-    pub(super) asked_seen: u32,
-    pub(super) cooperation: &'static Cooperation,
+    /// [`ActiveSenders::news`] at the last look, or another number: then each poll looks again.
+    pub(super) news_seen: u64,
+    /// Who was helped last with a copy.
+    pub(super) asked_helped: u32,
+    pub(super) own_copy: &'static Copy,
     /// A copy of this rank that its helper has not ended.
     pub(super) awaited: Option<Awaited>,
     events: VecDeque<Event>,
@@ -184,8 +186,9 @@ impl Shm {
             segment,
             file,
             waker: sleeper.waker(),
-            asked_seen: control.cooperation.asked(),
-            cooperation: &control.cooperation,
+            news_seen: 0,
+            asked_helped: control.senders.asked(),
+            own_copy: &control.copy,
             awaited: None,
             sleeper,
             events: VecDeque::new(),
@@ -364,14 +367,8 @@ impl Shm {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
-        if self.has_new_senders() {
-            self.learn_senders();
-        }
-        if self.cooperation.asked() != self.asked_seen {
-            self.help();
-        }
-        if self.awaited.is_some()
-            && let Some(event) = self.end_awaited()
+        if self.senders.news() != self.news_seen
+            && let Some(event) = self.learn_news()
         {
             return Some(event);
         }
@@ -388,13 +385,12 @@ impl Shm {
     }
 
     /// Whether a new sender writes to this rank whose ring is not polled yet.
-    #[inline(always)]
-    fn has_new_senders(&self) -> bool {
+    pub(super) fn has_new_senders(&self) -> bool {
         self.senders.count() != self.active_count
     }
 
     #[cold]
-    fn learn_senders(&mut self) {
+    pub(super) fn learn_senders(&mut self) {
         self.active_count = self.senders.count();
         self.active = self.senders.list(self.peers.len() as u32);
         // Its place may have shifted by those before it.

@@ -16,7 +16,7 @@
 
 use super::active::{ActiveSenders, LOCAL_SIZE_MAX};
 use super::collectives::room::{ROOMS_COUNT, RoomLayout};
-use super::cooperative::Cooperation;
+use super::cooperative::Copy;
 use super::ring::{
     AREAS_COUNT, BLOCK_LINES, BLOCKS_COUNT_MAX, Backing, Blocks, Counts, LINE_BYTES, Line, Pair, Ring,
 };
@@ -103,8 +103,8 @@ pub(crate) struct Control {
     pub(crate) told: Told,
     /// The ranks that have written to it.
     pub(crate) senders: ActiveSenders,
-    /// Copies that it makes with others.
-    pub(crate) cooperation: Cooperation,
+    /// What it gets together with another one.
+    pub(crate) copy: Copy,
 }
 
 impl Control {
