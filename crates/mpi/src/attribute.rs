@@ -243,14 +243,16 @@ fn check_user_code(code: c_int, what: &str, id: c_int) -> Result<(), Fault> {
 static TAG_UB: AtomicI32 = AtomicI32::new(ayatori_core::ids::TAG_UB);
 static IO: AtomicI32 = AtomicI32::new(MPI_ANY_SOURCE);
 static HOST: AtomicI32 = AtomicI32::new(MPI_PROC_NULL);
-static WTIME_IS_GLOBAL: AtomicI32 = AtomicI32::new(1);
+static WTIME_IS_GLOBAL: AtomicI32 = AtomicI32::new(0);
 static UNIVERSE_SIZE: AtomicI32 = AtomicI32::new(1);
 static APPNUM: AtomicI32 = AtomicI32::new(MPI_UNDEFINED);
 
-/// What the launcher says of the job: the values of two predefined attributes.
-pub(crate) fn set_job(universe_size: Option<i32>, appnum: Option<i32>) {
+/// What the launcher says of the job, and whether its processes read one clock: the values of three
+/// predefined attributes. `MPI_Wtime` reads the clock of the host, which no other host has.
+pub(crate) fn set_job(universe_size: Option<i32>, appnum: Option<i32>, is_on_one_host: bool) {
     UNIVERSE_SIZE.store(universe_size.unwrap_or(0), Ordering::Relaxed);
     APPNUM.store(appnum.unwrap_or(MPI_UNDEFINED), Ordering::Relaxed);
+    WTIME_IS_GLOBAL.store(i32::from(is_on_one_host), Ordering::Relaxed);
 }
 
 /// A predefined attribute of communicators, or none where its value is not known. The address stays good.
@@ -264,5 +266,19 @@ pub(crate) fn predefined(keyval: c_int) -> Option<&'static AtomicI32> {
         MPI_UNIVERSE_SIZE => Some(&UNIVERSE_SIZE).filter(|size| size.load(Ordering::Relaxed) > 0),
         MPI_APPNUM => Some(&APPNUM).filter(|number| number.load(Ordering::Relaxed) >= 0),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_global_where_all_processes_are_on_one_host() {
+        let value = || predefined(MPI_WTIME_IS_GLOBAL).map(|value| value.load(Ordering::Relaxed));
+        set_job(None, None, false);
+        assert_eq!(value(), Some(0));
+        set_job(None, None, true);
+        assert_eq!(value(), Some(1));
     }
 }

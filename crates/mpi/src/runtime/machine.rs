@@ -132,6 +132,15 @@ pub(super) enum Left {
     Work,
 }
 
+impl Machine {
+    /// Whether all processes of this world are on this host.
+    pub(crate) fn is_on_one_host(&self) -> bool {
+        let (me, shm) = (self.core.me(), self.device.shm());
+        let mut processes = (self.world.start.0..self.world.end.0).map(ProcessId);
+        processes.all(|process| process == me || !shm.rails_to(process).is_empty())
+    }
+}
+
 /// Processes of other worlds.
 impl Machine {
     /// Makes this process reachable over TCP for other worlds; its card has the addresses. Communication
@@ -343,5 +352,19 @@ impl Machine {
                 return Ok(None);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch::two_machines;
+    use super::*;
+
+    #[test]
+    fn a_world_is_on_one_host_if_all_its_processes_are() {
+        let [mut machine, _other] = two_machines();
+        assert!(machine.is_on_one_host());
+        machine.world.end = ProcessId(machine.world.end.0 + 1);
+        assert!(!machine.is_on_one_host());
     }
 }

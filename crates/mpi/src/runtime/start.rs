@@ -108,7 +108,7 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
     helper::register();
     let job = launch::join()?;
     *launcher() = job.launcher;
-    attribute::set_job(job.universe_size, job.appnum);
+    attribute::set_job(job.universe_size, job.appnum, job.machine.is_on_one_host());
     let handler = errhandler::handlers().initial;
     let mut process = state::process_in_any_phase();
     process.join(job.id, job.world, job.parent, job.machine);
