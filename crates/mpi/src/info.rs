@@ -120,6 +120,13 @@ pub(crate) fn give(info: Info, name: &str, out: Out<MPI_Info>) -> Result<(), Fau
     out.set(name, handle)
 }
 
+/// Gives the hints in use of a communicator, window, file or session: with them the kinds of memory that
+/// messages may come from and go to, the same for all (MPI-5.0 §11.4.3).
+pub(crate) fn give_used(mut hints: Info, out: Out<MPI_Info>) -> Result<(), Fault> {
+    hints.put("mpi_memory_alloc_kinds", "system,mpi");
+    give(hints, "info_used", out)
+}
+
 /// Looks at an info object.
 pub(crate) fn with<R>(info: MPI_Info, look: impl FnOnce(&Info) -> Result<R, Fault>) -> Result<R, Fault> {
     let mut infos = infos();

@@ -432,7 +432,7 @@ api! {
     /// The hints in use; the caller's to free.
     fn MPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
         let info = process()?.comms.get(comm, "comm")?.info.clone();
-        crate::info::give(info, "info_used", info_used)
+        crate::info::give_used(info, info_used)
     }
 }
 

@@ -122,7 +122,7 @@ api! {
     fn MPI_File_get_info(fh: MPI_File, info_used: Out<MPI_Info>) on fh {
         let file = get(fh)?;
         let info = file.state().hints.to_info(&file.name, file.party.size);
-        crate::info::give(info, "info_used", info_used)
+        crate::info::give_used(info, info_used)
     }
 
     /// MPI-5.0 §14.3. Collective.

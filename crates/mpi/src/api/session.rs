@@ -104,7 +104,6 @@ api! {
         let mut info = Info::default();
         let level = LEVELS.iter().find(|(_, value)| *value == level).map_or("MPI_THREAD_SINGLE", |(name, _)| name);
         info.put("thread_level", level);
-        info.put("mpi_memory_alloc_kinds", "system,mpi");
         let handle = sessions().insert(Session::new(errhandler, info))?;
         session.set("session", handle)
     }
@@ -123,7 +122,7 @@ api! {
     /// The hints in use; the caller's to free.
     fn MPI_Session_get_info(session: MPI_Session, info_used: Out<MPI_Info>) on session {
         let info = sessions().get(session, "session")?.info.clone();
-        crate::info::give(info, "info_used", info_used)
+        crate::info::give_used(info, info_used)
     }
 
     /// MPI-5.0 §11.3.2. No hint chooses among the process sets.

@@ -607,6 +607,6 @@ api! {
     /// The hints in use; the caller's to free.
     fn MPI_Win_get_info(win: MPI_Win, info_used: Out<MPI_Info>) on win {
         let info = win::table()?.get(win, "win")?.info.clone();
-        crate::info::give(info, "info_used", info_used)
+        crate::info::give_used(info, info_used)
     }
 }
