@@ -1,4 +1,5 @@
-/* Hints in use: the kinds of memory at every object that has hints (MPI-5.0 §11.4.3). */
+/* Hints in use: the kinds of memory at every object that has hints (MPI-5.0 §11.4.3), and at windows no value
+ * that means nothing. */
 #include "check.h"
 #include <unistd.h>
 
@@ -72,12 +73,40 @@ static void kinds_of_a_file(void)
     OK(MPI_File_close(&file));
 }
 
-static void kinds_of_a_window(void)
+static void windows(void)
 {
+    static const struct {
+        const char *key, *good, *bad;
+    } hints[] = {
+        {"no_locks", "true", "banana"},
+        {"same_size", "true", "1"},
+        {"same_disp_unit", "true", "yes"},
+        {"accumulate_ops", "same_op", "other_op"},
+    };
+    enum { COUNT = sizeof hints / sizeof *hints };
     int memory[4] = {0};
+    char before[MPI_MAX_INFO_VAL];
     MPI_Win win;
-    OK(MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win));
+    MPI_Info good, bad;
+    OK(MPI_Info_create(&good));
+    OK(MPI_Info_create(&bad));
+    for (int i = 0; i < COUNT; i++) OK(MPI_Info_set(good, hints[i].key, hints[i].good));
+    for (int i = 0; i < COUNT; i++) OK(MPI_Info_set(bad, hints[i].key, hints[i].bad));
+    OK(MPI_Win_create(memory, sizeof memory, 1, bad, MPI_COMM_WORLD, &win));
     has_kinds("a window", of_win(win));
+    for (int i = 0; i < COUNT; i++) {
+        const char *now = value_of(of_win(win), hints[i].key);
+        CHECK(strcmp(now, hints[i].bad) != 0, "a new window has %s=%s", hints[i].key, now);
+    }
+    OK(MPI_Win_set_info(win, good));
+    for (int i = 0; i < COUNT; i++) {
+        strcpy(before, value_of(of_win(win), hints[i].key));
+        OK(MPI_Win_set_info(win, bad));
+        const char *now = value_of(of_win(win), hints[i].key);
+        CHECK(strcmp(now, before) == 0, "%s was %s, and %s made it %s", hints[i].key, before, hints[i].bad, now);
+    }
+    OK(MPI_Info_free(&good));
+    OK(MPI_Info_free(&bad));
     OK(MPI_Win_free(&win));
 }
 
@@ -86,6 +115,6 @@ int main(int argc, char **argv)
     check_start(&argc, &argv);
     kinds();
     kinds_of_a_file();
-    kinds_of_a_window();
+    windows();
     return check_end();
 }

@@ -574,38 +574,63 @@ fn times(disp: MPI_Aint, unit: usize) -> Option<i64> {
     (disp as i64).checked_mul(i64::try_from(unit).ok()?)
 }
 
-/// The hints that windows know (MPI-5.0 §12.2), and what holds without them.
-const HINTS: &[(&str, &str)] = &[
-    ("no_locks", "false"),
-    ("accumulate_ordering", "rar,raw,war,waw"),
-    ("accumulate_ops", "same_op_no_op"),
-    ("mpi_accumulate_granularity", "0"),
-    ("same_size", "false"),
-    ("same_disp_unit", "false"),
-    ("alloc_shared_noncontig", "false"),
+/// Whether a text is a value that a hint can have.
+type IsValue = fn(&str) -> bool;
+
+/// The hints that windows know (MPI-5.0 §12.2), what holds without them, and which values they take.
+const HINTS: &[(&str, &str, IsValue)] = &[
+    ("no_locks", "false", is_boolean),
+    ("accumulate_ordering", "rar,raw,war,waw", is_ordering),
+    ("accumulate_ops", "same_op_no_op", |value| matches!(value, "same_op" | "same_op_no_op")),
+    ("mpi_accumulate_granularity", "0", |value| value.parse::<u64>().is_ok()),
+    ("same_size", "false", is_boolean),
+    ("same_disp_unit", "false", is_boolean),
+    (NONCONTIG, "false", is_boolean),
 ];
+
+/// The hint that parts of shared memory need not follow each other. It is for the making of a window.
+const NONCONTIG: &str = "alloc_shared_noncontig";
+
+fn is_boolean(value: &str) -> bool {
+    matches!(value, "true" | "false")
+}
+
+fn is_ordering(value: &str) -> bool {
+    value == "none" || value.split(',').all(|pair| matches!(pair, "rar" | "raw" | "war" | "waw"))
+}
 
 /// The hints in use: those known, as given or as they hold anyway.
 pub(crate) fn hints(given: MPI_Info) -> Result<Info, Fault> {
     let mut info = Info::default();
-    HINTS.iter().for_each(|(key, value)| info.put(key, value));
-    take_hints(&mut info, given)?;
+    HINTS.iter().for_each(|(key, value, _)| info.put(key, value));
+    if given != MPI_INFO_NULL {
+        crate::info::with(given, |given| {
+            take_hints(&mut info, given, |_| true);
+            Ok(())
+        })?;
+    }
     Ok(info)
 }
 
-/// Takes over the hints that are known.
-pub(crate) fn take_hints(info: &mut Info, given: MPI_Info) -> Result<(), Fault> {
+/// Takes over the hints for a window that is there.
+pub(crate) fn change_hints(info: &mut Info, given: MPI_Info) -> Result<(), Fault> {
     if given == MPI_INFO_NULL {
         return Ok(());
     }
     crate::info::with(given, |given| {
-        for (key, _) in HINTS {
-            if let Some(value) = given.get(key.as_bytes()) {
-                info.set(key.as_bytes(), value)?;
-            }
-        }
+        take_hints(info, given, |key| key != NONCONTIG);
         Ok(())
     })
+}
+
+/// Takes over the hints that are known and wanted, if their values mean something.
+fn take_hints(info: &mut Info, given: &Info, is_wanted: impl Fn(&str) -> bool) {
+    for (key, _, is_value) in HINTS {
+        let value = given.get(key.as_bytes()).and_then(|value| std::str::from_utf8(value).ok());
+        if let Some(value) = value.filter(|value| is_wanted(key) && is_value(value)) {
+            info.put(key, value);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -654,5 +679,40 @@ mod tests {
         assert!(is_wrong(epochs.post(vec![0])) && is_wrong(epochs.check_fence()));
         epochs.waited();
         assert!(is_wrong(epochs.posted()));
+    }
+
+    #[test]
+    fn a_hint_takes_only_values_that_mean_something() {
+        let mut info = Info::default();
+        HINTS.iter().for_each(|(key, value, _)| info.put(key, value));
+        let mut given = Info::default();
+        for (key, value) in [
+            ("no_locks", "banana"),
+            ("same_size", "true"),
+            ("accumulate_ordering", "rar,rar,banana"),
+            ("accumulate_ops", "same_op"),
+            ("mpi_accumulate_granularity", "-1"),
+            (NONCONTIG, "true"),
+            ("unheard_of", "true"),
+        ] {
+            given.put(key, value);
+        }
+        take_hints(&mut info, &given, |key| key != NONCONTIG);
+        let value =
+            |key: &str| info.get(key.as_bytes()).map(|value| String::from_utf8(value.to_vec()).unwrap());
+        assert_eq!(value("no_locks").as_deref(), Some("false"));
+        assert_eq!(value("same_size").as_deref(), Some("true"));
+        assert_eq!(value("accumulate_ordering").as_deref(), Some("rar,raw,war,waw"));
+        assert_eq!(value("accumulate_ops").as_deref(), Some("same_op"));
+        assert_eq!(value("mpi_accumulate_granularity").as_deref(), Some("0"));
+        assert_eq!(value(NONCONTIG).as_deref(), Some("false"));
+        assert_eq!(value("unheard_of"), None);
+    }
+
+    #[test]
+    fn the_orders_of_accumulates_are_a_list_or_none() {
+        assert!(["none", "rar", "waw,rar", "rar,raw,war,waw"].into_iter().all(is_ordering));
+        assert!(!["", "rar,", "none,rar", "RAR", "rar, raw"].into_iter().any(is_ordering));
+        assert!(HINTS.iter().all(|(_, value, is_value)| is_value(value)));
     }
 }

@@ -17,7 +17,7 @@ use crate::operation::{Operation, Parts};
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::wait;
 use crate::state::process;
-use crate::win::{self, Epochs, Part, Values, Win, hints, take_hints};
+use crate::win::{self, Epochs, Part, Values, Win, change_hints, hints};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Device;
 use ayatori_core::group::Group;
@@ -596,10 +596,10 @@ api! {
         resultlen.set("resultlen", length)
     }
 
-    /// Hints the library does not know are ignored.
+    /// Hints that the library does not know are ignored, and so are values that mean nothing.
     fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) on win {
         let mut hints = win::table()?.get(win, "win")?.info.clone();
-        take_hints(&mut hints, info)?;
+        change_hints(&mut hints, info)?;
         win::table()?.get_mut(win, "win")?.info = hints;
         Ok(())
     }
