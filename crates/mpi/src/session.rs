@@ -7,8 +7,53 @@ use crate::group::SessionNumber;
 use crate::handle::Table;
 use crate::info::Info;
 use crate::lock::locked;
+use crate::runtime::machine::Machine;
+use ayatori_core::device::Device;
+use ayatori_core::ids::ProcessId;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
+
+/// A process set: one of these names, as this process sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pset {
+    /// The processes of its world.
+    World,
+    /// Itself.
+    Own,
+    /// The processes of its world that are on its host.
+    Host,
+}
+
+impl Pset {
+    /// The process sets, in their order.
+    pub(crate) const ALL: [Self; 3] = [Self::World, Self::Own, Self::Host];
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::World => "mpi://WORLD",
+            Self::Own => "mpi://SELF",
+            Self::Host => "ayatori://HOST",
+        }
+    }
+
+    /// That of a name. Case does not matter in names (MPI-5.0 §11.3.2).
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|set| set.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether a process is in the set that this one is in.
+    pub(crate) fn has(self, machine: &Machine, process: ProcessId) -> bool {
+        let is_me = process == machine.core.me();
+        match self {
+            Self::World => machine.has_in_world(process),
+            Self::Own => is_me,
+            Self::Host => {
+                is_me || machine.has_in_world(process) && !machine.device.shm().rails_to(process).is_empty()
+            }
+        }
+    }
+}
 
 static SESSIONS: Mutex<Table<MPI_Session, Session>> = Mutex::new(Table::new());
 

@@ -24,6 +24,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("coll_inter", "takes MPI_IN_PLACE on inter-communicators, and crashes at 3 ranks"),
     ("coll_persistent_order", "frees a persistent operation that is under way"),
     ("comm_inter", "MPI_Comm_remote_size of an intra-communicator is no error"),
+    ("comm_split_pset", "a process set guides no split"),
     ("datatype_errors", "makes a datatype of a handle that is none"),
     ("dynamic_finalize", "does not promise how a world ends that others are connected to"),
     ("dynamic_finalize_threads", "does not promise how a world ends that others are connected to"),

@@ -16,6 +16,7 @@ use crate::holder::Holder;
 use crate::request::{Making, What};
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::{complete, wait};
+use crate::session::Pset;
 use crate::state::{Process, process};
 use crate::topology::Topology;
 use ayatori_core::device::Device;
@@ -251,12 +252,64 @@ fn first_number(members: &Group, is_here: impl Fn(ProcessId) -> bool) -> u32 {
     members.iter().position(is_here).unwrap_or_default() as u32
 }
 
-/// Whether an info object guides a split to shared memory (MPI-5.0 §7.4.2).
-fn asks_for_shared_memory(info: MPI_Info) -> Result<bool, Fault> {
+/// What guides a split (MPI-5.0 §7.4.2).
+#[derive(Debug, PartialEq, Eq)]
+enum Guide {
+    /// Nothing that is known here.
+    Unknown,
+    /// The processes of a host.
+    Host,
+    /// A process set.
+    Set(Pset),
+}
+
+/// What an info object says to guide a split by hardware, or by any resource (`by_sets`).
+fn guide(info: MPI_Info, by_sets: bool) -> Result<Guide, Fault> {
     if info == MPI_INFO_NULL {
-        return Ok(false);
+        return Ok(Guide::Unknown);
     }
-    crate::info::with(info, |info| Ok(info.get(b"mpi_hw_resource_type") == Some(b"mpi_shared_memory")))
+    crate::info::with(info, |info| {
+        let set = info.get(b"mpi_pset_name").filter(|_| by_sets);
+        match (info.get(b"mpi_hw_resource_type"), set) {
+            (Some(_), Some(_)) => Err(fault(
+                MPI_ERR_INFO,
+                format_args!("argument info has both mpi_hw_resource_type and mpi_pset_name"),
+            )),
+            (Some(b"mpi_shared_memory"), None) => Ok(Guide::Host),
+            (None, Some(name)) => Ok(Pset::named(name).map_or(Guide::Unknown, Guide::Set)),
+            _ => Ok(Guide::Unknown),
+        }
+    })
+}
+
+/// The same at all members of a communicator that are in one process set of this name, and at those only.
+fn color_of_set(comm: MPI_Comm, set: Pset) -> Result<u32, Fault> {
+    let mut process = process()?;
+    let id = process.comms.get(comm, "comm")?.id();
+    let machine = process.engine();
+    let members = machine.core.comm(id)?.members().clone();
+    Ok(first_number(&members, |member| set.has(machine, member)))
+}
+
+/// The color by which a split of this type parts the members.
+fn color_of_type(comm: MPI_Comm, split_type: c_int, info: MPI_Info) -> Result<Option<u32>, Fault> {
+    let guide = match split_type {
+        MPI_COMM_TYPE_SHARED => Guide::Host,
+        MPI_COMM_TYPE_HW_GUIDED => guide(info, false)?,
+        MPI_COMM_TYPE_RESOURCE_GUIDED => guide(info, true)?,
+        MPI_COMM_TYPE_HW_UNGUIDED | MPI_UNDEFINED => Guide::Unknown,
+        _ => {
+            return Err(fault(
+                MPI_ERR_ARG,
+                format_args!("argument split_type ({split_type}) is not a split type"),
+            ));
+        }
+    };
+    match guide {
+        Guide::Unknown => Ok(None),
+        Guide::Host => color_of_host(comm).map(Some),
+        Guide::Set(set) => color_of_set(comm, set).map(Some),
+    }
 }
 
 /// Gives a communicator up, at this process.
@@ -333,8 +386,8 @@ api! {
     }
 
     /// Processes of one host share its memory. No hardware below that is distinguished, so a split guided by
-    /// any other resource gives the null handle, and so does an unguided one, which must give proper subsets
-    /// (MPI-5.0 §7.4.2).
+    /// any other gives the null handle, and so does an unguided one, which must give proper subsets (MPI-5.0
+    /// §7.4.2). The logical resources are the process sets of sessions.
     fn MPI_Comm_split_type(
         comm: MPI_Comm,
         split_type: c_int,
@@ -343,15 +396,7 @@ api! {
         newcomm: Out<MPI_Comm>,
     ) on comm {
         crate::info::check(info)?;
-        let color = match split_type {
-            MPI_COMM_TYPE_SHARED => Some(color_of_host(comm)?),
-            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED if asks_for_shared_memory(info)? => {
-                Some(color_of_host(comm)?)
-            }
-            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_HW_UNGUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED | MPI_UNDEFINED => None,
-            _ => return Err(fault(MPI_ERR_ARG, format_args!("argument split_type ({split_type}) is not a split type"))),
-        };
-        newcomm.set("newcomm", split(comm, color, key)?)
+        newcomm.set("newcomm", split(comm, color_of_type(comm, split_type, info)?, key)?)
     }
 
     /// The attributes' delete functions are called. Operations under way end as usual.

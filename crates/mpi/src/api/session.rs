@@ -12,17 +12,12 @@ use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, fault};
 use crate::group::DerivedGroup;
 use crate::info::Info;
-use crate::runtime::machine::Machine;
 use crate::runtime::start;
-use crate::session::{Session, check, number, sessions};
+use crate::session::{Pset, Session, check, number, sessions};
 use crate::state::process;
-use ayatori_core::device::Device;
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use std::ffi::c_int;
-
-/// The names of the process sets, in their order.
-const SETS: [&str; 3] = ["mpi://WORLD", "mpi://SELF", "ayatori://HOST"];
 
 /// Names of thread levels, as info objects have them.
 const LEVELS: [(&str, c_int); 4] = [
@@ -43,23 +38,20 @@ fn level_asked_for(info: MPI_Info) -> Result<Option<c_int>, Fault> {
     })
 }
 
-/// The members of a process set. Case does not matter in names (MPI-5.0 §11.3.2).
+/// The members of a process set.
 fn members(name: &[u8]) -> Result<Group, Fault> {
-    let at = SETS.iter().position(|set| set.as_bytes().eq_ignore_ascii_case(name));
+    let Some(set) = Pset::named(name) else {
+        let name = String::from_utf8_lossy(name);
+        return Err(fault(MPI_ERR_ARG, format_args!("argument pset_name (\"{name}\") is not a process set")));
+    };
     let mut process = process()?;
-    let Machine { core, device, .. } = process.engine();
-    let world = core.comm(CommId::WORLD)?.group().clone();
-    match at {
-        Some(0) => Ok(world),
-        Some(1) => Ok(Group::single(core.me())),
-        Some(_) => {
-            let (me, shm) = (core.me(), device.shm());
-            let is_here = |process: &_| *process == me || !shm.rails_to(*process).is_empty();
-            Ok(Group::from_members(world.iter().filter(is_here).collect())?)
-        }
-        None => {
-            let name = String::from_utf8_lossy(name);
-            Err(fault(MPI_ERR_ARG, format_args!("argument pset_name (\"{name}\") is not a process set")))
+    let machine = process.engine();
+    match set {
+        Pset::World => Ok(machine.core.comm(CommId::WORLD)?.group().clone()),
+        Pset::Own => Ok(Group::single(machine.core.me())),
+        Pset::Host => {
+            let world = machine.core.comm(CommId::WORLD)?.group().clone();
+            Ok(Group::from_members(world.iter().filter(|member| set.has(machine, *member)).collect())?)
         }
     }
 }
@@ -129,7 +121,7 @@ api! {
     fn MPI_Session_get_num_psets(session: MPI_Session, info: MPI_Info, npset_names: Out<c_int>) on session {
         check(session)?;
         crate::info::check(info)?;
-        npset_names.set("npset_names", SETS.len() as c_int)
+        npset_names.set("npset_names", Pset::ALL.len() as c_int)
     }
 
     /// With a length of 0 gives the length of the name, its end included; else as much of it as fits.
@@ -142,8 +134,8 @@ api! {
     ) on session {
         check(session)?;
         crate::info::check(info)?;
-        let Some(name) = usize::try_from(n).ok().and_then(|n| SETS.get(n)) else {
-            return Err(fault(MPI_ERR_ARG, format_args!("argument n ({n}) is not below {}", SETS.len())));
+        let Some(name) = usize::try_from(n).ok().and_then(|n| Pset::ALL.get(n)).map(|set| set.name()) else {
+            return Err(fault(MPI_ERR_ARG, format_args!("argument n ({n}) is not below {}", Pset::ALL.len())));
         };
         let room = usize::try_from(pset_len.get("pset_len")?).unwrap_or(0);
         if room > 0 {

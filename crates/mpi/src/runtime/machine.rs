@@ -133,6 +133,11 @@ pub(super) enum Left {
 }
 
 impl Machine {
+    /// Whether a process is of this world.
+    pub(crate) fn has_in_world(&self, process: ProcessId) -> bool {
+        self.world.contains(&process)
+    }
+
     /// Whether all processes of this world are on this host.
     pub(crate) fn is_on_one_host(&self) -> bool {
         let (me, shm) = (self.core.me(), self.device.shm());
