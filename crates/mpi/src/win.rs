@@ -589,7 +589,7 @@ const HINTS: &[(&str, &str, IsValue)] = &[
 ];
 
 /// The hint that parts of shared memory need not follow each other. It is for the making of a window.
-const NONCONTIG: &str = "alloc_shared_noncontig";
+pub(crate) const NONCONTIG: &str = "alloc_shared_noncontig";
 
 fn is_boolean(value: &str) -> bool {
     matches!(value, "true" | "false")

@@ -44,6 +44,7 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("pack_external", "external32 of pairs has another size"),
     ("partitioned_count", "takes a count that no memory has"),
     ("request_general", "leaves requests beside a generalized one that fails"),
+    ("rma_alignment", "does not align the memory of MPI_Win_allocate"),
     ("rma_fence", "crashes after an operation outside of the window"),
     ("rma_short", "another class for a lock of an unknown type"),
     ("rma_words", "ends at an accumulate of a type that has no such operation"),

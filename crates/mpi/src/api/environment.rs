@@ -25,16 +25,19 @@ fn monotonic_seconds() -> f64 {
 /// vector instruction.
 const ALIGNMENT_BYTES: usize = 64;
 
-/// The alignment an info object asks for by `mpi_minimum_memory_alignment`.
-fn alignment_bytes(info: MPI_Info) -> Result<usize, Fault> {
+/// The info key that asks for an alignment of memory (MPI-5.0 §9.2).
+pub(crate) const ALIGNMENT_KEY: &str = "mpi_minimum_memory_alignment";
+
+/// The alignment that an info object asks for, if it is a power of two.
+pub(crate) fn alignment_asked_for(info: MPI_Info) -> Result<Option<usize>, Fault> {
     if info == MPI_INFO_NULL {
-        return Ok(ALIGNMENT_BYTES);
+        return Ok(None);
     }
-    let asked =
-        crate::info::with(info, |info| Ok(info.get(b"mpi_minimum_memory_alignment").map(<[u8]>::to_vec)))?;
-    let asked = asked.and_then(|text| String::from_utf8(text).ok()?.parse::<usize>().ok());
-    let asked = asked.filter(|bytes| bytes.is_power_of_two());
-    Ok(asked.map_or(ALIGNMENT_BYTES, |bytes| bytes.max(ALIGNMENT_BYTES)))
+    crate::info::with(info, |info| {
+        let text = info.get(ALIGNMENT_KEY.as_bytes()).and_then(|text| std::str::from_utf8(text).ok());
+        let asked = text.and_then(|text| text.parse::<usize>().ok());
+        Ok(asked.filter(|bytes| bytes.is_power_of_two()))
+    })
 }
 
 api! {
@@ -121,7 +124,7 @@ api! {
     fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) {
         let bytes = usize::try_from(size)
             .map_err(|_| fault(MPI_ERR_ARG, format_args!("argument size is negative ({size})")))?;
-        let alignment_bytes = alignment_bytes(info)?;
+        let alignment_bytes = alignment_asked_for(info)?.unwrap_or(ALIGNMENT_BYTES).max(ALIGNMENT_BYTES);
         let mut memory = ptr::null_mut();
         // SAFETY: the alignment is a power of two and a multiple of a pointer's size; `memory` takes the
         // address.

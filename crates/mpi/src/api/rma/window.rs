@@ -5,6 +5,7 @@
 
 use crate::abi::*;
 use crate::api::comm::{object_name, with_room};
+use crate::api::environment::{ALIGNMENT_KEY, alignment_asked_for};
 use crate::api::group::give as give_group;
 use crate::arguments::*;
 use crate::attribute::Attributes;
@@ -12,12 +13,13 @@ use crate::collective::run_in;
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, Object, fault, survives};
 use crate::holder::Holder;
+use crate::info::Info;
 use crate::message;
 use crate::operation::{Operation, Parts};
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::wait;
 use crate::state::process;
-use crate::win::{self, Epochs, Part, Values, Win, change_hints, hints};
+use crate::win::{self, Epochs, NONCONTIG, Part, Values, Win, change_hints, hints};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Device;
 use ayatori_core::group::Group;
@@ -171,6 +173,10 @@ const FIRST_HANDLER: MPI_Errhandler = MPI_ERRORS_ARE_FATAL;
 fn parts(members: &Members, own: Part, has_memory: bool) -> Result<Vec<Part>, Fault> {
     let words = [own.bytes as u64, own.unit as u64, own.address.unwrap_or(0), u64::from(has_memory)];
     let all = exchange(members.comm, members.group.size(), members.rank, words)?;
+    parts_of(&all)
+}
+
+fn parts_of(all: &[[u64; 4]]) -> Result<Vec<Part>, Fault> {
     if let Some(rank) = all.iter().position(|[.., has_memory]| *has_memory == 0) {
         let bytes = all[rank][0];
         return Err(fault(MPI_ERR_NO_MEM, format_args!("rank {rank} has no {bytes} bytes of memory")));
@@ -191,8 +197,7 @@ fn locks(members: &Members) -> Option<SharedMemory> {
 }
 
 /// The last steps: all know the window, then it has a handle.
-fn finish(members: &Members, made: Made, info: MPI_Info, out: Out<MPI_Win>) -> Result<(), Fault> {
-    let info = hints(info)?;
+fn finish(members: &Members, made: Made, info: Info, out: Out<MPI_Win>) -> Result<(), Fault> {
     let own = made.parts[members.rank as usize];
     let id = {
         let mut process = process()?;
@@ -240,7 +245,7 @@ fn create(
 ) -> Result<(), Fault> {
     let own = check_part(size, disp_unit)?;
     process()?.comms.get(comm, "comm")?;
-    hints(info)?;
+    let info = hints(info)?;
     let memory = message::elements(base, own.bytes as MPI_Count, 1, "base")?;
     let members = duplicate(comm)?;
     let address = memory.as_ptr().map(|base| base.expose_provenance() as u64).filter(|_| own.bytes > 0);
@@ -251,20 +256,53 @@ fn create(
     finish(&members, made, info, out)
 }
 
-/// Alignment of parts in shared memory, if they need not be contiguous.
+/// Alignment of the library's memory, and of parts in it that need not be contiguous.
 const APART_BYTES: usize = 4096;
 
-/// Where each part begins, and how long all are.
-fn place_parts(parts: &mut [Part], are_apart: bool) -> Option<usize> {
-    let mut end = 0_usize;
-    for part in parts {
-        if are_apart {
-            end = end.checked_next_multiple_of(APART_BYTES)?;
-        }
-        part.shared_at = end;
-        end = end.checked_add(part.bytes)?;
+/// How parts are to lie in memory that the library makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    /// They need not follow each other.
+    are_apart: bool,
+    /// Those that are apart, or the first one that has a byte, begin at a multiple of this.
+    alignment_bytes: usize,
+}
+
+impl Layout {
+    /// Bytes of room in which a place is found that is aligned: the memory is mapped anywhere.
+    fn room_bytes(self) -> usize {
+        self.alignment_bytes.saturating_sub(APART_BYTES)
     }
-    Some(end)
+
+    /// Where each part begins, if its room is not needed, and how long all are with their room.
+    fn place(self, parts: &mut [Part]) -> Option<usize> {
+        let mut end = 0_usize;
+        for part in parts {
+            if self.are_apart {
+                end = end.checked_next_multiple_of(APART_BYTES)?;
+            }
+            part.shared_at = end;
+            end = end.checked_add(part.bytes)?;
+            if self.are_apart && part.bytes > 0 {
+                end = end.checked_add(self.room_bytes())?;
+            }
+        }
+        if self.are_apart { Some(end) } else { end.checked_add(self.room_bytes()) }
+    }
+
+    /// How far it is from an address to the next that is aligned.
+    fn rest(self, address: usize) -> usize {
+        address.wrapping_neg() & (self.alignment_bytes - 1)
+    }
+
+    /// Moves the parts in their room, each by what its member says that aligns it there.
+    fn shift(self, parts: &mut [Part], rests: &[[u64; 1]]) {
+        let first = parts.iter().position(|part| part.bytes > 0).unwrap_or_default();
+        for (rank, part) in parts.iter_mut().enumerate() {
+            let [rest] = rests[if self.are_apart { rank } else { first }];
+            part.shared_at += rest as usize;
+        }
+    }
 }
 
 /// Maps the memory of all members: the first makes it, the others open it.
@@ -300,12 +338,41 @@ fn share(members: &Members, bytes: usize) -> Result<SharedMemory, Fault> {
     }
 }
 
-/// Whether an info object says that parts may lie apart.
-fn may_be_apart(info: MPI_Info) -> Result<bool, Fault> {
-    if info == MPI_INFO_NULL {
-        return Ok(false);
+/// What all members ask for at the making of a window: their parts, and the layout that serves all.
+fn agree(
+    members: &Members,
+    own: Part,
+    layout: Layout,
+    has_memory: bool,
+) -> Result<(Vec<Part>, Layout), Fault> {
+    let Layout { are_apart, alignment_bytes } = layout;
+    let (flags, alignment) = ([u64::from(are_apart), u64::from(has_memory)], alignment_bytes as u64);
+    let words = [own.bytes as u64, own.unit as u64, alignment, flags[0], flags[1]];
+    let all = exchange(members.comm, members.group.size(), members.rank, words)?;
+    let layout = Layout {
+        are_apart: all.iter().all(|[.., are_apart, _]| *are_apart != 0),
+        alignment_bytes: all.iter().map(|[_, _, bytes, ..]| *bytes as usize).fold(1, usize::max),
+    };
+    let of_parts: Vec<_> = all.iter().map(|[bytes, unit, .., memory]| [*bytes, *unit, 0, *memory]).collect();
+    Ok((parts_of(&of_parts)?, layout))
+}
+
+/// Maps memory of all members, with their parts where the layout says.
+fn share_parts(members: &Members, parts: &mut [Part], layout: Layout) -> Result<SharedMemory, Fault> {
+    let bytes = layout.place(parts).ok_or_else(too_large)?;
+    let shared = share(members, bytes)?;
+    if layout.room_bytes() > 0 {
+        let own = parts[members.rank as usize];
+        let base = address_of(&shared.buffer(own.shared_at, own.bytes)).addr();
+        let rest = if own.bytes > 0 { layout.rest(base) } else { 0 };
+        let rests = exchange(members.comm, members.group.size(), members.rank, [rest as u64])?;
+        layout.shift(parts, &rests);
     }
-    crate::info::with(info, |info| Ok(info.get(b"alloc_shared_noncontig") == Some(b"true")))
+    Ok(shared)
+}
+
+fn too_large() -> Fault {
+    fault(MPI_ERR_SIZE, format_args!("the processes ask for more memory than there are addresses"))
 }
 
 /// `MPI_Win_allocate` and `MPI_Win_allocate_shared`: memory that all members map, if they are on one host.
@@ -318,39 +385,50 @@ fn allocate(
 ) -> Result<(), Fault> {
     let own = check_part(size, disp_unit)?;
     process()?.comms.get(comm, "comm")?;
-    hints(info)?;
-    let are_apart = flavor == MPI_WIN_FLAVOR_ALLOCATE || may_be_apart(info)?;
+    let mut used = hints(info)?;
+    let alignment = alignment_asked_for(info)?;
+    let is_of_all = flavor == MPI_WIN_FLAVOR_SHARED;
+    let are_apart = !is_of_all || used.get(NONCONTIG.as_bytes()) == Some(b"true");
+    let layout = Layout { are_apart, alignment_bytes: alignment.unwrap_or(1) };
     let members = duplicate(comm)?;
     // Where only its owner maps it, each makes its own.
     let own_memory = match members.is_local {
         true => None,
-        false => Some(SharedMemory::create(members.group.size() as usize, own.bytes)),
+        false => {
+            let bytes = own.bytes.checked_add(layout.room_bytes()).ok_or_else(too_large)?;
+            Some(SharedMemory::create(members.group.size() as usize, bytes))
+        }
     };
-    let mut parts = parts(&members, own, own_memory.as_ref().is_none_or(Result::is_ok))?;
-    if flavor == MPI_WIN_FLAVOR_SHARED && !members.is_local {
+    let has_memory = own_memory.as_ref().is_none_or(Result::is_ok);
+    let (mut parts, of_all) = agree(&members, own, layout, has_memory)?;
+    if is_of_all && !members.is_local {
         return Err(fault(
             MPI_ERR_RMA_SHARED,
             format_args!("the processes of argument comm are on several hosts"),
         ));
     }
-    let too_large =
-        || fault(MPI_ERR_SIZE, format_args!("the processes ask for more memory than there are addresses"));
     let shared = match own_memory {
         Some(made) => made.map_err(|error| fault(MPI_ERR_NO_MEM, format_args!("{error}")))?.0,
-        None => {
-            let bytes = place_parts(&mut parts, are_apart).ok_or_else(too_large)?;
-            share(&members, bytes)?
-        }
+        None => share_parts(&members, &mut parts, of_all)?,
     };
-    let at = parts[members.rank as usize].shared_at;
+    let at = match members.is_local {
+        true => parts[members.rank as usize].shared_at,
+        false => layout.rest(address_of(&shared.buffer(0, own.bytes)).addr()).min(layout.room_bytes()),
+    };
     let memory = shared.buffer(at, own.bytes);
     let base = address_of(&memory);
     Out::from_void(baseptr).set("baseptr", base)?;
+    if let Some(bytes) = alignment {
+        used.put(ALIGNMENT_KEY, &bytes.to_string());
+    }
+    if is_of_all {
+        used.put(NONCONTIG, if of_all.are_apart { "true" } else { "false" });
+    }
     // Where processes are to survive others locks are messages.
     let is_mapped = members.is_local && !survives();
     let memory = if is_mapped { Memory::Mapped(memory) } else { Memory::Fixed(memory) };
     let made = Made { flavor, memory, base, parts, shared: Some(shared), locks: None };
-    finish(&members, made, info, out)
+    finish(&members, made, used, out)
 }
 
 fn address_of(buffer: &Buffer) -> *mut c_void {
@@ -496,7 +574,7 @@ api! {
     /// MPI-5.0 §12.2.4
     fn MPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: Out<MPI_Win>) on comm {
         process()?.comms.get(comm, "comm")?;
-        hints(info)?;
+        let info = hints(info)?;
         let members = duplicate(comm)?;
         let parts = vec![Part { unit: 1, ..Part::default() }; members.group.size() as usize];
         let made = Made {
@@ -608,5 +686,49 @@ api! {
     fn MPI_Win_get_info(win: MPI_Win, info_used: Out<MPI_Info>) on win {
         let info = win::table()?.get(win, "win")?.info.clone();
         crate::info::give_used(info, info_used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(sizes: &[usize]) -> Vec<Part> {
+        sizes.iter().map(|bytes| Part { bytes: *bytes, unit: 1, ..Part::default() }).collect()
+    }
+
+    fn begins(parts: &[Part]) -> Vec<usize> {
+        parts.iter().map(|part| part.shared_at).collect()
+    }
+
+    #[test]
+    fn parts_that_follow_each_other_have_one_room_together() {
+        let layout = Layout { are_apart: false, alignment_bytes: 1 << 16 };
+        let mut parts = parts(&[0, 3, 0, 5]);
+        assert_eq!(layout.place(&mut parts), Some(8 + (1 << 16) - APART_BYTES));
+        assert_eq!(begins(&parts), [0, 0, 3, 3]);
+        // The second member is the first that has a byte.
+        layout.shift(&mut parts, &[[0], [4096], [0], [8192]]);
+        assert_eq!(begins(&parts), [4096, 4096, 4099, 4099]);
+    }
+
+    #[test]
+    fn parts_that_are_apart_are_aligned_each_for_its_member() {
+        let layout = Layout { are_apart: true, alignment_bytes: 16384 };
+        let (mut parts, room) = (parts(&[1, 0, 5000]), 16384 - APART_BYTES);
+        assert_eq!(layout.place(&mut parts), Some(4096 + room + 5000 + room));
+        assert_eq!(begins(&parts), [0, 4096 + room, 4096 + room]);
+        layout.shift(&mut parts, &[[4096], [0], [12288]]);
+        assert_eq!(begins(&parts), [4096, 4096 + room, 4096 + room + 12288]);
+        assert!((0..8).all(|page| layout.rest(page * 4096) <= room));
+        assert!((0..8).all(|page| (page * 4096 + layout.rest(page * 4096)).is_multiple_of(16384)));
+    }
+
+    #[test]
+    fn without_a_wish_parts_take_no_room() {
+        let layout = Layout { are_apart: true, alignment_bytes: 1 };
+        let mut parts = parts(&[10, 10]);
+        assert_eq!((layout.room_bytes(), layout.place(&mut parts)), (0, Some(4106)));
+        assert_eq!(layout.place(&mut [Part { bytes: usize::MAX, ..Part::default() }; 2]), None);
     }
 }
