@@ -44,6 +44,7 @@
 
 use crate::pmix;
 use crate::sys::{adopt, is_open};
+use ayatori_core::coll::{Algorithm, Collective};
 use ayatori_core::process::GapRule;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -95,19 +96,51 @@ pub fn survives() -> bool {
 /// # Errors
 /// A variable is neither empty nor what it should be: which, and why.
 pub fn gap_rule() -> Result<GapRule, String> {
-    fn read<T: FromStr<Err: Display> + Default>(name: &str) -> Result<T, String> {
-        let text = std::env::var_os(name).unwrap_or_default();
-        let text = text.to_string_lossy();
-        if text.is_empty() {
-            return Ok(T::default());
+    gap_rule_of(|name| std::env::var_os(name).map(|text| text.to_string_lossy().into_owned()))
+}
+
+/// The same over any environment.
+///
+/// # Errors
+/// As [`gap_rule`].
+pub fn gap_rule_of(lookup: impl Fn(&str) -> Option<String>) -> Result<GapRule, String> {
+    fn parse<T: FromStr<Err: Display> + Default>(name: &str, text: Option<String>) -> Result<T, String> {
+        match text.unwrap_or_default() {
+            text if text.is_empty() => Ok(T::default()),
+            text => text.parse().map_err(|error| format!("{name} is \"{text}\": {error}")),
         }
-        text.parse().map_err(|error| format!("{name} is \"{text}\": {error}"))
     }
     Ok(GapRule {
-        base: read(ENV_GAP)?,
-        per_hop: read(ENV_GAP_PER_HOP)?,
-        free_hop_count: read(ENV_GAP_FREE_HOPS)?,
+        base: parse(ENV_GAP, lookup(ENV_GAP))?,
+        per_hop: parse(ENV_GAP_PER_HOP, lookup(ENV_GAP_PER_HOP))?,
+        free_hop_count: parse(ENV_GAP_FREE_HOPS, lookup(ENV_GAP_FREE_HOPS))?,
     })
+}
+
+/// The variable that forces an algorithm of a collective operation: `AYATORI_COLL_ALLREDUCE`.
+pub fn algorithm_variable(collective: Collective) -> String {
+    format!("AYATORI_COLL_{}", collective.name().to_uppercase())
+}
+
+/// The algorithms that an environment forces. Empty text forces none, and so does an unknown name, of which
+/// each gives a complaint.
+pub fn forced_algorithms(
+    lookup: impl Fn(&str) -> Option<String>,
+) -> (Vec<(Collective, Algorithm)>, Vec<String>) {
+    let (mut forced, mut complaints) = (Vec::new(), Vec::new());
+    for collective in Collective::ALL {
+        let variable = algorithm_variable(collective);
+        let Some(name) = lookup(&variable).filter(|name| !name.is_empty()) else { continue };
+        let known = collective.algorithms();
+        match known.iter().find(|algorithm| algorithm.name() == name) {
+            Some(algorithm) => forced.push((collective, *algorithm)),
+            None => {
+                let known: Vec<&str> = known.iter().map(|algorithm| algorithm.name()).collect();
+                complaints.push(format!("{variable}={name} is none of {}", known.join(", ")));
+            }
+        }
+    }
+    (forced, complaints)
 }
 
 /// How this process was started.
@@ -344,6 +377,29 @@ impl<L: Fn(&str) -> Option<OsString>> Environment<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn text_in(pairs: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn an_empty_name_of_an_algorithm_forces_none() {
+        let (forced, complaints) = forced_algorithms(text_in(&[
+            ("AYATORI_COLL_ALLREDUCE", ""),
+            ("AYATORI_COLL_BCAST", "binomial"),
+            ("AYATORI_COLL_SCAN", "magic"),
+        ]));
+        assert_eq!(forced, [(Collective::Bcast, Algorithm::Binomial)]);
+        assert_eq!(complaints.len(), 1, "{complaints:?}");
+        assert!(complaints[0].starts_with("AYATORI_COLL_SCAN=magic is none of "), "{complaints:?}");
+    }
+
+    #[test]
+    fn a_gap_that_is_none_is_named() {
+        assert_eq!(gap_rule_of(text_in(&[("AYATORI_GAP", "")])), Ok(GapRule::default()));
+        let wrong = gap_rule_of(text_in(&[("AYATORI_GAP_FREE_HOPS", "two")])).unwrap_err();
+        assert!(wrong.starts_with("AYATORI_GAP_FREE_HOPS is \"two\""), "{wrong}");
+    }
 
     fn detect(pairs: &[(&str, &str)]) -> Launch {
         let lookup =

@@ -4,9 +4,12 @@ use crate::check;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::Claim;
 use ayatori_core::coll::across::{self, Across, Part};
-use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
+use ayatori_core::coll::{
+    self, Algorithm, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector,
+};
 use ayatori_core::ids::Rank;
 use ayatori_core::op::Reducer;
+use ayatori_launch::environment::forced_algorithms;
 
 /// The root of an operation of an intercommunicator, at itself (`MPI_ROOT`).
 pub(crate) const ROOT: Rank = Rank::MAX - 1;
@@ -304,8 +307,16 @@ pub(crate) struct Selectors {
 impl Selectors {
     /// Choices for the fabric within the world, the same at all its processes, and for that between worlds,
     /// the same at all processes of all worlds.
+    ///
+    /// The environment may force algorithms: `AYATORI_COLL_ALLREDUCE=ring`, the same at all processes.
     pub(crate) fn new(within: Fabric, between: Fabric) -> Self {
-        let of = |fabric| BySize { fabric, by_size: Vec::new() };
+        let (forced, complaints) = forced_algorithms(|name| std::env::var(name).ok());
+        complaints.iter().for_each(|complaint| eprintln!("ayatori: {complaint}, so it is ignored"));
+        Self::forcing(within, between, &forced)
+    }
+
+    fn forcing(within: Fabric, between: Fabric, forced: &[(Collective, Algorithm)]) -> Self {
+        let of = |fabric| BySize { fabric, forced: forced.into(), by_size: Vec::new() };
         Self { within: of(within), between: of(between) }
     }
 
@@ -318,32 +329,23 @@ impl Selectors {
 /// The choices for each size of communicator there was, made once.
 pub(crate) struct BySize {
     fabric: Fabric,
+    forced: Box<[(Collective, Algorithm)]>,
     by_size: Vec<(u32, Selector)>,
 }
 
 impl BySize {
     pub(crate) fn of_size(&mut self, size: u32) -> &mut Selector {
         let at = self.by_size.iter().position(|(of, _)| *of == size).unwrap_or_else(|| {
-            self.by_size.push((size, new_selector(size, self.fabric)));
+            let mut selector = Selector::new(size, self.fabric);
+            for (collective, algorithm) in &self.forced {
+                let forced = selector.force(*collective, algorithm.name());
+                debug_assert!(forced.is_ok(), "{algorithm:?} is one of {collective:?}");
+            }
+            self.by_size.push((size, selector));
             self.by_size.len() - 1
         });
         &mut self.by_size[at].1
     }
-}
-
-/// Choices for the fabric, and what the environment forces: `AYATORI_COLL_ALLREDUCE=ring`, the same at all
-/// processes.
-fn new_selector(size: u32, fabric: Fabric) -> Selector {
-    let mut selector = Selector::new(size, fabric);
-    for collective in Collective::ALL {
-        let variable = format!("AYATORI_COLL_{}", collective.name().to_uppercase());
-        if let Ok(name) = std::env::var(&variable)
-            && let Err(error) = selector.force(collective, &name)
-        {
-            eprintln!("ayatori: {variable}={name} is ignored: {error}");
-        }
-    }
-    selector
 }
 
 #[cfg(test)]
@@ -368,5 +370,15 @@ mod tests {
             differing += usize::from(one != other);
         }
         assert!(differing > 0, "within a world the hosts count, or this test shows nothing");
+    }
+
+    #[test]
+    fn what_is_forced_holds_for_every_size_of_communicator() {
+        let forced = [(Collective::Allreduce, Algorithm::Ring)];
+        let mut selectors = Selectors::forcing(Fabric::default(), Fabric::default(), &forced);
+        for (size, spans_worlds) in [(2, false), (5, false), (5, true)] {
+            let selector = selectors.of_members(spans_worlds).of_size(size);
+            assert_eq!(selector.choose(Collective::Allreduce, 8, true).algorithm, Algorithm::Ring);
+        }
     }
 }
