@@ -83,6 +83,53 @@ static void progress_mode(int is_running)
     IS(MPI_T_cvar_handle_free(&handle), MPI_SUCCESS);
 }
 
+/* Before MPI runs, the mode is the one that it would start with. */
+static void mode_to_come(void)
+{
+    const char *asked = getenv("AYATORI_PROGRESS");
+    char name[20] = "";
+    MPI_T_cvar_handle handle;
+    MPI_T_enum names;
+    int count, mode = -1, value, items = 0, len;
+    IS(MPI_T_cvar_handle_alloc(progress_index, NULL, &handle, &count), MPI_SUCCESS);
+    IS(MPI_T_cvar_get_info(progress_index, NULL, NULL, NULL, NULL, &names, NULL, NULL, NULL, NULL), MPI_SUCCESS);
+    IS(MPI_T_cvar_read(handle, &mode), MPI_SUCCESS);
+    IS(MPI_T_enum_get_info(names, &items, NULL, NULL), MPI_SUCCESS);
+    for (int i = 0; i < items; i++) {
+        len = sizeof name;
+        IS(MPI_T_enum_get_item(names, i, &value, name, &len), MPI_SUCCESS);
+        if (value == mode) break;
+    }
+    if (!asked || !*asked) asked = "assisted";
+    CHECK(!strcmp(name, asked), "the mode is %s, not %s", name, asked);
+    IS(MPI_T_cvar_handle_free(&handle), MPI_SUCCESS);
+}
+
+/* What the program says in its environment after MPI_Init is not in force. */
+static void late_settings(void)
+{
+    int count = -1, chars;
+    IS(MPI_T_cvar_get_num(&count), MPI_SUCCESS);
+    for (int i = 0; i < count; i++) {
+        char name[100], *before, *after;
+        int len = sizeof name;
+        MPI_Datatype type;
+        MPI_T_cvar_handle handle;
+        IS(MPI_T_cvar_get_info(i, name, &len, NULL, &type, NULL, NULL, NULL, NULL, NULL), MPI_SUCCESS);
+        if (type != MPI_CHAR) continue;
+        IS(MPI_T_cvar_handle_alloc(i, NULL, &handle, &chars), MPI_SUCCESS);
+        before = check_alloc((size_t)chars), after = check_alloc((size_t)chars);
+        IS(MPI_T_cvar_read(handle, before), MPI_SUCCESS);
+        setenv(name, "late", 1);
+        IS(MPI_T_cvar_read(handle, after), MPI_SUCCESS);
+        CHECK(!strcmp(before, after), "%s was %s and is %s", name, before, after);
+        if (*before) setenv(name, before, 1);
+        else unsetenv(name);
+        free(before), free(after);
+        IS(MPI_T_cvar_handle_free(&handle), MPI_SUCCESS);
+    }
+}
+
 static unsigned long long value_of(MPI_T_pvar_session session, const char *name, int class)
 {
     unsigned long long value = 12345;
@@ -217,8 +264,10 @@ int main(int argc, char **argv)
     IS(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided), MPI_SUCCESS);
     IS(MPI_T_finalize(), MPI_SUCCESS);
     all(0);
+    mode_to_come();
     check_start(&argc, &argv);
     all(1);
+    late_settings();
     counts();
     ended = check_end();
     all(0);

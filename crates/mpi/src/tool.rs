@@ -11,6 +11,7 @@ use crate::phase::{Phase, phase};
 use crate::runtime::machine::Machine;
 use crate::state;
 use ayatori_core::coll::Collective;
+use ayatori_launch::environment::algorithm_variable;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Mutex, OnceLock};
@@ -65,7 +66,7 @@ pub(crate) fn controls() -> &'static [Control] {
         ("AYATORI_GAP_FREE_HOPS", NETWORK, "hops for which there is no gap"),
         ("AYATORI_NODE_COLLECTIVES", COLLECTIVES, "0: no collective operations directly in shared memory"),
         ("AYATORI_CHECK", COLLECTIVES, "1: ranks compare the arguments of collective operations"),
-        ("AYATORI_LAUNCH", PROGRESS, "which launcher's environment is taken"),
+        ("AYATORI_LAUNCH", PROGRESS, "singleton: the process runs alone, even in a launcher's environment"),
     ];
     ALL.get_or_init(|| {
         let progress = Control {
@@ -82,11 +83,28 @@ pub(crate) fn controls() -> &'static [Control] {
         };
         let settings = SETTINGS.map(|(name, category, what)| text(name.into(), category, what.into()));
         let algorithms = Collective::ALL.map(|collective| {
-            let name = format!("AYATORI_COLL_{}", collective.name().to_uppercase());
+            let name = algorithm_variable(collective);
             text(name, COLLECTIVES, format!("algorithm of {}; empty: the library chooses", collective.name()))
         });
         [progress].into_iter().chain(settings).chain(algorithms).collect()
     })
+}
+
+/// The text of the settings that MPI has started with, by control variable; before that there are none.
+static IN_FORCE: OnceLock<Vec<String>> = OnceLock::new();
+
+/// MPI starts: what the environment says from now on is not in force.
+pub(crate) fn keep_settings() {
+    IN_FORCE.get_or_init(|| controls().iter().map(|control| from_environment(&control.name)).collect());
+}
+
+/// The text of a control variable: with which MPI has started, or would start now.
+pub(crate) fn setting(index: usize) -> String {
+    IN_FORCE.get().map_or_else(|| from_environment(&controls()[index].name), |all| all[index].clone())
+}
+
+fn from_environment(name: &str) -> String {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// A performance variable.

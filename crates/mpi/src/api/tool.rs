@@ -89,10 +89,10 @@ fn refuse(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, code: c_int) -
 fn read_control(index: usize, buf: *mut c_void) -> Outcome {
     let control = &controls()[index];
     if control.is_progress {
-        let mode = mode::mode().number();
-        return Out::<c_int>::from_void(buf).set("buf", mode).map_err(|_| MPI_T_ERR_INVALID);
+        let mode = if phase() == Phase::Before { mode::asked_for() } else { mode::mode() };
+        return Out::<c_int>::from_void(buf).set("buf", mode.number()).map_err(|_| MPI_T_ERR_INVALID);
     }
-    let value = std::env::var(&control.name).unwrap_or_default();
+    let value = tool::setting(index);
     let mut text = [0_u8; TEXT_BYTES];
     let len = value.len().min(TEXT_BYTES - 1);
     text[..len].copy_from_slice(&value.as_bytes()[..len]);

@@ -42,6 +42,11 @@ impl Mode {
     }
 }
 
+/// The mode in which MPI would start now; where the environment asks for none that there is, it would not.
+pub(crate) fn asked_for() -> Mode {
+    Mode::from_environment().unwrap_or(Mode::Assisted)
+}
+
 /// The mode in force.
 static MODE: AtomicU8 = AtomicU8::new(Mode::Inline as u8);
 /// The mode in force.

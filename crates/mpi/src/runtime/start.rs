@@ -12,7 +12,7 @@ use crate::phase::{self, Phase};
 use crate::request;
 use crate::state;
 use crate::why::{self, Waits};
-use crate::{attribute, calls, check, datatype, errhandler};
+use crate::{attribute, calls, check, datatype, errhandler, tool};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::error::Error;
 use ayatori_core::group::Group;
@@ -105,6 +105,7 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
         }
     }
     let mode = Mode::from_environment()?;
+    tool::keep_settings();
     helper::register();
     let job = launch::join()?;
     *launcher() = job.launcher;
