@@ -4,8 +4,8 @@
 
 use crate::exit::{Coded, Exit};
 use anyhow::Context;
-use ayatori_core::coll::Collective;
-use ayatori_core::coll::select::{self, Question};
+use ayatori_core::coll::select::Question;
+use ayatori_core::coll::{Collective, Fabric, Selector};
 use ayatori_core::device::{Device, Gap, RailCapabilities};
 use ayatori_core::ids::{ProcessId, RailSet};
 use ayatori_core::link::Policy;
@@ -266,11 +266,26 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
         }
         text += "\n(AYATORI_NODE_COLLECTIVES=0 turns that off); any other is a schedule of messages:\n";
     }
-    text += &select::explain(&question, &fabric(occupancy));
+    text += &explain_schedule(&question, &fabric(occupancy), |name| std::env::var(name).ok());
     if occupancy.is_oversubscribed() {
         let _ = writeln!(text, "({ranks} ranks share {cpus_count} CPUs, so work counts more than rounds)");
     }
     Ok(text)
+}
+
+/// The choice of an algorithm, and what an environment forces.
+fn explain_schedule(question: &Question, fabric: &Fabric, lookup: impl Fn(&str) -> Option<String>) -> String {
+    let mut selector = Selector::new(question.size, *fabric);
+    let (forced, complaints) = environment::forced_algorithms(lookup);
+    for (collective, algorithm) in forced {
+        let forced = selector.force(collective, algorithm.name());
+        debug_assert!(forced.is_ok(), "{algorithm:?} is one of {collective:?}");
+    }
+    let mut text = selector.explain(question.collective, question.bytes, question.commutative);
+    for complaint in complaints {
+        let _ = writeln!(text, "{complaint}, so it is ignored");
+    }
+    text
 }
 
 /// How a message goes to another host, as far as this one knows: nothing is measured yet.

@@ -38,6 +38,19 @@ fn it_explains_a_choice() {
 }
 
 #[test]
+fn an_algorithm_that_the_environment_forces_is_explained() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ayatori"))
+        .args(["info", "--explain", "allreduce", "8", "-n", "6"])
+        .env("AYATORI_COLL_ALLREDUCE", "ring")
+        .env("AYATORI_COLL_SCAN", "magic")
+        .output()
+        .expect("it starts");
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(out.contains("ring: taken by a setting"), "{out}");
+    assert!(out.contains("AYATORI_COLL_SCAN=magic is none of "), "{out}");
+}
+
+#[test]
 fn a_question_it_cannot_answer_is_named() {
     for (args, part) in [
         (&["--explain", "frobnicate", "8"][..], "'frobnicate'"),
