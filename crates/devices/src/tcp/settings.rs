@@ -66,7 +66,11 @@ impl Settings {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+    /// The same over any environment.
+    ///
+    /// # Errors
+    /// As [`from_environment`](Self::from_environment).
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         let (only, not) = (text(ENV_RAILS), text(ENV_NO_RAILS));
         let filter = RailFilter::new(only.as_deref(), not.as_deref())

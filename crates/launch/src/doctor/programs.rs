@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::finding::{Findings, Severity};
 use super::system::System;
+use crate::environment;
+use ayatori_devices::tcp::Settings;
 
 /// The folders of a list with colons, as the machine names them.
 fn folders(list: &str) -> impl Iterator<Item = &str> {
@@ -76,19 +78,34 @@ pub(super) fn library(system: &System, findings: &mut Findings) {
     }
 }
 
+/// Settings with few values. Empty is as if not set.
+const SWITCHES: [(&str, &[&str]); 5] = [
+    (environment::ENV_PROGRESS, &["inline", "assisted", "offload"]),
+    ("AYATORI_SHM_CMA", &["0", "1"]),
+    ("AYATORI_TCP_CRC", &["0", "1"]),
+    ("AYATORI_NODE_COLLECTIVES", &["0", "1"]),
+    ("AYATORI_CHECK", &["0", "1"]),
+];
+
 pub(super) fn settings(system: &System, findings: &mut Findings) {
-    let known: [(&str, &[&str]); 2] = [
-        (crate::environment::ENV_PROGRESS, &["inline", "assisted", "offload"]),
-        ("AYATORI_SHM_CMA", &["0", "1"]),
-    ];
-    for (name, values) in known {
-        if let Some(value) = system.variable(name).filter(|value| !values.contains(value)) {
-            findings.add(
-                Severity::Error,
-                format!("{name}={value} is none of {}", values.join(", ")),
-                format!("unset {name}, or give it one of these"),
-                "MPI_Init does not fail, or does what was meant",
-            );
+    let mut add = |what: String, remedy: String| {
+        findings.add(Severity::Error, what, remedy, "MPI_Init does not fail, and does what was meant");
+    };
+    let value = |name: &str| system.variable(name).map(str::to_owned);
+    for (name, values) in SWITCHES {
+        if let Some(value) = value(name).filter(|value| !value.is_empty() && !values.contains(&&**value)) {
+            let what = format!("{name}={value} is none of {}", values.join(", "));
+            add(what, format!("unset {name}, or give it one of these"));
         }
+    }
+    if let Err(what) = environment::gap_rule_of(value) {
+        add(what, "give a gap in packet times, as in 1 or 0.5, or unset it".to_owned());
+    }
+    if let Err(what) = Settings::from_variables(value) {
+        add(what, "correct it, or unset it".to_owned());
+    }
+    let (_, complaints) = environment::forced_algorithms(value);
+    for what in complaints {
+        add(what, "give one of these, or unset it: the library chooses well".to_owned());
     }
 }

@@ -186,6 +186,21 @@ fn another_launcher_and_library_in_front_are_found() {
     assert_eq!(after(set("LD_LIBRARY_PATH", "/opt/ayatori/lib:/opt/other/lib")).0, [""; 0]);
     assert_eq!(after(set("LD_PRELOAD", "/usr/lib/libmpich.so.12 libmpi.so.40")).0, ["library", "library"]);
     assert_eq!(after(set("AYATORI_PROGRESS", "fast")).0, ["settings"]);
+    assert_eq!(after(set("AYATORI_PROGRESS", "")).0, [""; 0]);
+    for (name, value) in [
+        ("AYATORI_CHECK", "no"),
+        ("AYATORI_NODE_COLLECTIVES", "off"),
+        ("AYATORI_TCP_CRC", "no"),
+        ("AYATORI_GAP", "much"),
+        ("AYATORI_GAP_FREE_HOPS", "-1"),
+        ("AYATORI_PORTS", "http"),
+        ("AYATORI_COLL_ALLREDUCE", "magic"),
+    ] {
+        assert_eq!(after(set(name, value)).0, ["settings"], "{name}={value}");
+        assert_eq!(after(set(name, "")).0, [""; 0], "{name} is empty");
+    }
+    assert_eq!(after(set("AYATORI_COLL_ALLREDUCE", "ring")).0, [""; 0]);
+    assert_eq!(after(set("AYATORI_PORTS", "40000-40100")).0, [""; 0]);
     assert_eq!(after(set("AYATORI_SHM_CMA", "0")).0, ["one-copy"]);
     assert_eq!(after(set("AYATORI_TCP_CONGESTION", "bbr")).0, ["tcp-congestion"]);
     assert_eq!(after(set("AYATORI_RAILS", "eth1")).0, ["interface-carrier"]);
