@@ -1,14 +1,14 @@
 //! Locks of the tables that are not on the way of a message.
 //!
 //! Objects that the standard allows before the start, after the end and from any thread (MPI-5.0 §11.6: info
-//! objects, error handlers, error codes, attribute keys) are behind a mutex: [`locked`]. Datatypes and
-//! operations exist while MPI runs; their lock is [`Elided`]: below `MPI_THREAD_MULTIPLE` the standard
-//! promises that calls do not overlap. The message engine has a lock of its own, `gate.rs`.
+//! objects, error handlers, error codes, attribute keys) are behind a mutex: [`locked`]. Datatypes,
+//! operations and windows exist while MPI runs; their lock is [`Elided`]: below `MPI_THREAD_MULTIPLE` the
+//! standard promises that calls do not overlap. The message engine has a lock of its own, `gate.rs`.
 //!
-//! Order: the process (`state.rs`), datatypes, operations, then the others, of which a call holds one at a
-//! time. None is held while a function of the user runs: take what the call needs, unlock, call, lock again.
-//! One exception: a reduction function of the user, which may not communicate, runs inside the engine and so
-//! with the process locked.
+//! Order: the process (`state.rs`), datatypes, operations, windows, then the others, of which a call holds
+//! one at a time. None is held while a function of the user runs: take what the call needs, unlock, call,
+//! lock again. One exception: a reduction function of the user runs inside the engine and so with the process
+//! locked. It may not communicate, but its calls come through: the gate lets its thread in (`Gate::reduce`).
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};

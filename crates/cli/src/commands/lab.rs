@@ -1,7 +1,7 @@
 //! `ayatori lab`: the described cluster on this machine.
 
 use super::plan::plan_of;
-use crate::exit::{Coded, Exit};
+use crate::exit::{Coded, Exit, FAILURE};
 use anyhow::Context;
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::plan::Plan;
@@ -136,7 +136,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if let Some(folder) = &args.collect {
         lab.collect(folder)?;
     }
-    Ok(if is_good { Exit::Success } else { Exit::Code(1) })
+    Ok(if is_good { Exit::Success } else { Exit::Code(FAILURE) })
 }
 
 /// The user's command in every host asked for; whether it succeeded in all.

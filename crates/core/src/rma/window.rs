@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 
 /// Maximum number of processes named in an explanation.
 const NAMED_MAX: usize = 8;
-/// Active messages of one member that are received before it is the turn of the first, and their bytes. Each
-/// takes a round trip, and one after the other that was all that they took: an origin without credit
-/// announces every short operation.
+/// Active messages of one member that are received before it is the turn of the first, and their bytes. An
+/// origin without credit announces every short operation, and each announced one takes a round trip: received
+/// together they share one.
 const LINE_MAX: usize = 64;
 const LINE_BYTES_MAX: usize = 64 << 10;
 

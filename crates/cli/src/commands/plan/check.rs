@@ -1,7 +1,7 @@
 //! `ayatori plan check`: does the network stand as planned?
 
 use super::traffic::Traffic;
-use crate::exit::Exit;
+use crate::exit::{Exit, FAILURE};
 use anyhow::{Context, bail};
 use ayatori_fabric::check;
 use ayatori_fabric::description::Machine;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let remedies: Vec<&str> =
         found().filter(|part| !part.differences.is_empty()).map(|part| part.remedy).collect();
     writeln!(out, "{count} {noun}; {}", remedies.join("; "))?;
-    Ok(Exit::Code(1))
+    Ok(Exit::Code(FAILURE))
 }
 
 /// Result of one kind of files.
