@@ -7,6 +7,8 @@
 //!   put … ─► fence ─► get of what others have put ─► … ─► fence_while ─► finalize
 //! ```
 //!
+//! A process that goes on after that ([`resume`](Launcher::resume)) owes another `finalize`, and no fence.
+//!
 //! Each process puts values under keys of its own: a key is fetched with the rank that has put it, because
 //! PMIx asks that process's host for it. A value put before a fence can be fetched at any time after it.
 
@@ -186,7 +188,13 @@ pub trait Launcher: Send + fmt::Debug {
     ///
     /// # Errors
     /// As for every request.
-    fn finalize(self: Box<Self>) -> Result<(), Error>;
+    fn finalize(&mut self) -> Result<(), Error>;
+
+    /// Comes back after [`finalize`](Self::finalize): from now on the process owes another one. `false`: the
+    /// launcher does not take it back, and answers no more.
+    fn resume(&mut self) -> bool {
+        false
+    }
 
     /// Asks the launcher to end the job. This process exits next, or is ended.
     ///

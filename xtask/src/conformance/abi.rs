@@ -68,6 +68,8 @@ const HANGING: &[(&str, &str)] = &[
     ("rma_passive", "does not promise progress of a target outside of MPI calls"),
     ("rma_polled", "does not promise progress of a process that reads its own window"),
     ("rma_random", "hangs or ends at a lock that it counts wrongly"),
+    ("session_after", "waits for all processes at a session after the world"),
+    ("session_after_some", "waits for all processes at a session after the world"),
 ];
 
 /// Where a program can run.

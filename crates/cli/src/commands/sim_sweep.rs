@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     bar.finish_and_clear();
     // Without leave a rank counts as lost, and the others go on: so it is where this one has failed.
     let summary = summary?;
-    if let Some(launcher) = launcher {
+    if let Some(mut launcher) = launcher {
         launcher.finalize().context("cannot take leave of the launcher")?;
     }
     // One of the processes that share a sweep prints.

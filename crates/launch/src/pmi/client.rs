@@ -353,8 +353,14 @@ impl Client {
     ///
     /// # Errors
     /// As for every request.
-    pub fn finalize(mut self) -> Result<(), Error> {
+    pub fn finalize(&mut self) -> Result<(), Error> {
         self.done(Request::Finalize, Answer::Finalize, "finalizing")
+    }
+
+    /// Greets the launcher again after [`Client::finalize`]. Whether it takes that: `ayatori run` does,
+    /// others have closed the connection.
+    pub fn resume(&mut self) -> bool {
+        self.is_ours && self.init().is_ok()
     }
 
     /// Asks the launcher to end the job. There is no answer: it ends this process too.

@@ -87,8 +87,12 @@ impl Launcher for Client {
     /// PMI-1 reports no failures.
     fn on_failure(&mut self, _notify: Box<dyn Fn(u32) + Send>) {}
 
-    fn finalize(self: Box<Self>) -> Result<(), launcher::Error> {
-        Ok(Client::finalize(*self)?)
+    fn finalize(&mut self) -> Result<(), launcher::Error> {
+        Ok(Client::finalize(self)?)
+    }
+
+    fn resume(&mut self) -> bool {
+        Client::resume(self)
     }
 
     fn abort(&mut self, exitcode: i32, message: Option<&str>) -> Result<(), launcher::Error> {

@@ -443,6 +443,11 @@ mod tests {
         assert_eq!(server.poll_output(), Some((0, replies)));
         assert_eq!(ask(&mut server, 0, "alize"), "cmd=finalize_ack rc=0\n");
         assert_eq!(server.phase(0), Phase::Finalised);
+        // A session after MPI_Finalize: the rank owes another leave.
+        assert!(ask(&mut server, 0, "cmd=init pmi_version=1 pmi_subversion=1").contains("rc=0"));
+        assert_eq!(server.phase(0), Phase::Initialised);
+        assert_eq!(ask(&mut server, 0, "cmd=finalize"), "cmd=finalize_ack rc=0\n");
+        assert_eq!(server.phase(0), Phase::Finalised);
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl Launcher for Client {
         );
     }
 
-    fn finalize(self: Box<Self>) -> Result<(), launcher::Error> {
+    fn finalize(&mut self) -> Result<(), launcher::Error> {
         Ok(self.library.finalize().map_err(self.error("leaving"))?)
     }
 

@@ -128,6 +128,21 @@ fn failure_after_finalize_ends_no_finalized_rank() {
 }
 
 #[test]
+fn a_rank_that_has_come_back_is_missed_when_it_fails() {
+    let mut job = Job::initialised(&[3]);
+    for rank in 0..3 {
+        job.pmi(rank, FINALIZE);
+    }
+    // A session after MPI_Finalize; the third rank has none.
+    job.pmi(0, INIT);
+    job.pmi(1, INIT);
+    job.end(2, Status::Exited(0));
+    assert_eq!((job.signals.as_slice(), job.finish), (&[][..], None));
+    job.end(1, Status::Killed { signal: 9, is_core_dumped: false });
+    assert_eq!(job.signals, [SIGTERM, SIGCONT], "rank 0 may wait for it");
+}
+
+#[test]
 fn ranks_about_to_finalize_get_time_after_a_late_failure() {
     let mut job = Job::initialised(&[3]);
     job.pmi(1, FINALIZE);

@@ -80,8 +80,9 @@ fn own_group(group: MPI_Group, name: &str) -> Result<DerivedGroup, Fault> {
 }
 
 api! {
-    /// MPI starts with the first session, if it has not. The info key `thread_level` asks for a level;
-    /// without it the level in force stays, or is MPI_THREAD_SINGLE.
+    /// MPI starts with the first session, if it has not, and goes on if it has ended with MPI_Finalize. The
+    /// info key `thread_level` asks for a level; without it the level in force stays, or is
+    /// MPI_THREAD_SINGLE.
     fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) on errhandler {
         session.check("session")?;
         let asked = level_asked_for(info)?;

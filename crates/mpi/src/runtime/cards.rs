@@ -300,7 +300,7 @@ mod tests {
         fn on_failure(&mut self, _: Box<dyn Fn(u32) + Send>) {
             unreachable!()
         }
-        fn finalize(self: Box<Self>) -> Result<(), Error> {
+        fn finalize(&mut self) -> Result<(), Error> {
             unreachable!()
         }
         fn abort(&mut self, _: i32, _: Option<&str>) -> Result<(), Error> {

@@ -138,6 +138,17 @@ impl Machine {
         self.world.contains(&process)
     }
 
+    /// Ends what it does for others. Whether it can go on later: not after it has met other worlds, which
+    /// learn by the end of its connections that it has left.
+    pub(super) fn rest(&mut self) -> bool {
+        if self.has_met_others {
+            self.device.detach();
+        } else {
+            self.device.rest();
+        }
+        !self.has_met_others
+    }
+
     /// Whether all processes of this world are on this host.
     pub(crate) fn is_on_one_host(&self) -> bool {
         let (me, shm) = (self.core.me(), self.device.shm());

@@ -119,6 +119,11 @@ impl Net {
         }
     }
 
+    /// Says goodbye to the processes of this host. Connections stay: the process may come back.
+    pub(crate) fn rest(&mut self) {
+        self.shm_mut().detach();
+    }
+
     /// Says goodbye.
     pub(crate) fn detach(&mut self) {
         on_device!(self, |device| device.detach());

@@ -17,9 +17,10 @@ use ayatori_core::buffer::Buffer;
 use ayatori_core::error::Error;
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
+use ayatori_launch::launcher::Launcher;
 use std::ffi::c_int;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 
 use super::exit::{call_at_exit, launcher};
@@ -59,18 +60,36 @@ pub(crate) fn begin_session(asked: Option<c_int>) -> Result<c_int, Fault> {
     let _alone = locked(&BOUNDS);
     let level = begin(asked.unwrap_or(MPI_THREAD_SINGLE))?;
     phase::add_session();
+    PROCESS_NUMBER.store(std::process::id(), Ordering::Relaxed);
     END_WITH_PROGRAM.call_once(|| call_at_exit(at_exit));
     Ok(level)
 }
 
 static END_WITH_PROGRAM: Once = Once::new();
+/// The kernel's number of the process that has begun sessions.
+static PROCESS_NUMBER: AtomicU32 = AtomicU32::new(0);
+/// MPI has ended with `MPI_Finalize` and gone on for a session (MPI-5.0 §11.3).
+static IS_RESUMED: AtomicBool = AtomicBool::new(false);
+
+/// What a process that rests after `MPI_Finalize` comes back to.
+struct Rest {
+    /// The launcher, which it has taken leave of.
+    launcher: Option<Box<dyn Launcher>>,
+}
+
+/// Set while the process rests and can come back.
+static REST: Mutex<Option<Rest>> = Mutex::new(None);
 
 /// The program ends. MPI does, too, if only sessions used it and all have ended: after the last one, another
 /// could begin.
 extern "C" fn at_exit() {
-    if phase::phase() != Phase::Running || phase::session_count() > 0 || phase::world() == Phase::Running {
+    let is_over = phase::session_count() == 0 && phase::world() != Phase::Running;
+    // A child of this process that is no process of MPI ends with copies of all this.
+    let is_mine = std::process::id() == PROCESS_NUMBER.load(Ordering::Relaxed);
+    if phase::phase() != Phase::Running || !is_over || !is_mine {
         return;
     }
+    let end = if IS_RESUMED.load(Ordering::Relaxed) { end_again } else { end };
     if let Ok(Err(fault)) = std::panic::catch_unwind(end) {
         eprintln!("ayatori: MPI does not end well after its last session: {fault:?}");
     }
@@ -97,12 +116,7 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
             }
             return Ok(level);
         }
-        Phase::After => {
-            return Err(fault(
-                MPI_ERR_OTHER,
-                format_args!("MPI has ended with MPI_Finalize, and does not start a second time"),
-            ));
-        }
+        Phase::After => return resume(required),
     }
     let mode = Mode::from_environment()?;
     tool::keep_settings();
@@ -134,6 +148,28 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
     helper::set_mode(mode);
     phase::set_phase(Phase::Running);
     Ok(required)
+}
+
+/// A session begins after `MPI_Finalize`: the process goes on from where it rests. Others do so or not, so
+/// nothing is asked of them.
+fn resume(required: c_int) -> Result<c_int, Fault> {
+    let mode = Mode::from_environment()?;
+    let Some(rest) = locked(&REST).take() else {
+        return Err(fault(
+            MPI_ERR_OTHER,
+            format_args!(
+                "no session begins after MPI_Finalize in a process that was connected to other worlds"
+            ),
+        ));
+    };
+    *launcher() = rest.launcher.and_then(|mut launcher| launcher.resume().then_some(launcher));
+    IS_RESUMED.store(true, Ordering::Relaxed);
+    let level = required.max(phase::thread_level());
+    phase::set_thread_level(level);
+    state::set_concurrent(level == MPI_THREAD_MULTIPLE);
+    helper::set_mode(mode);
+    phase::set_phase(Phase::Running);
+    Ok(level)
 }
 
 /// How long a process that ends waits for its peers to acknowledge the last it sent. They have it: they all
@@ -188,15 +224,9 @@ fn end() -> Result<(), Fault> {
     if check::is_on() {
         left::say()?;
     }
-    let settled = std::time::Instant::now() + SETTLE_MAX;
-    wait_until(Waits::Other("acknowledgements"), |process| {
-        let engine = process.engine();
-        let is_settled = engine.core.is_quiet() && engine.device.is_flushed();
-        Ok((is_settled || std::time::Instant::now() > settled).then_some(()))
-    })?;
-    let taken = launcher().take();
-    if let Some(mut client) = taken {
-        let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));
+    settle()?;
+    let mut former = launcher().take();
+    if let Some(mut client) = former.take() {
         let mut failed = None;
         let mut interval = ANSWER_INTERVAL;
         // Others may still wait for acknowledgements of what they sent last.
@@ -220,12 +250,45 @@ fn end() -> Result<(), Fault> {
             return Err(fault);
         }
         client.finalize().map_err(unreachable)?;
+        former = Some(client);
+    }
+    helper::stop();
+    let can_resume = state::process()?.engine().rest();
+    *locked(&REST) = can_resume.then_some(Rest { launcher: former });
+    state::set_concurrent(true);
+    phase::set_phase(Phase::After);
+    Ok(())
+}
+
+/// MPI ends after sessions that began after `MPI_Finalize`. Others may have gone, or not have come back, so
+/// none is waited for.
+fn end_again() -> Result<(), Fault> {
+    helper::end_offload();
+    flush()?;
+    settle()?;
+    let taken = launcher().take();
+    if let Some(mut client) = taken {
+        client.finalize().map_err(unreachable)?;
     }
     helper::stop();
     state::process()?.engine().device.detach();
     state::set_concurrent(true);
     phase::set_phase(Phase::After);
     Ok(())
+}
+
+fn unreachable(error: ayatori_launch::launcher::Error) -> Fault {
+    fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"))
+}
+
+/// Waits until the others have acknowledged what this process sent, but not for long.
+fn settle() -> Result<(), Fault> {
+    let settled = std::time::Instant::now() + SETTLE_MAX;
+    wait_until(Waits::Other("acknowledgements"), |process| {
+        let engine = process.engine();
+        let is_settled = engine.core.is_quiet() && engine.device.is_flushed();
+        Ok((is_settled || std::time::Instant::now() > settled).then_some(()))
+    })
 }
 
 /// Waits until all are here; of a job that goes on without ranks that fail, until all are that live, whether
