@@ -245,6 +245,7 @@ static void pointers(const char *name)
     FAILS(MPI_File_seek(file, 0, 77), MPI_ERR_ARG);
     OK(MPI_File_close(&file));
     MPI_Type_free(&filetype);
+    OK(MPI_Barrier(MPI_COMM_WORLD)); /* the file is made anew next */
 }
 
 /* A file that is only read may have a filetype whose copies overlap, or all lie at the same place. */
