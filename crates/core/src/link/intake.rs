@@ -100,7 +100,7 @@ impl Links {
     fn receive_stream<'a>(&mut self, index: LinkIndex, packet: Packet<'a>) -> Result<Received<'a>, Blame> {
         let sequence = wire::sequence_of(packet.header)?;
         let link = self.get_mut(index);
-        let (next, Some(trunk)) = (link.receive_sequence, &mut link.trunk) else {
+        let (next, Some(trunk)) = (link.next_sequence(), &mut link.trunk) else {
             return Ok(Received::Nothing);
         };
         Ok(match trunk.held.take_or_hold(sequence, next, &packet)? {
@@ -114,7 +114,8 @@ impl Links {
     #[inline]
     pub(crate) fn next_held(&mut self, index: LinkIndex) -> Option<(Vec<u8>, usize)> {
         let link = self.get_mut(index);
-        link.trunk.as_mut()?.held.take(link.receive_sequence)
+        let next = link.next_sequence();
+        link.trunk.as_mut()?.held.take(next)
     }
 
     /// Takes back the memory of a packet.
@@ -154,7 +155,7 @@ impl Links {
         let link = self.get(index);
         let Some(trunk) = &link.trunk else {
             let (prefix, parsed, len) = wire::parse(header).ok()?;
-            let is_next = prefix.sequence == link.receive_sequence && len == header.len();
+            let is_next = prefix.sequence == link.next_sequence() && len == header.len();
             return is_next.then_some(Front::Packet(prefix, parsed));
         };
         let (parsed, _) = trunk::parse(header).ok()?;

@@ -138,8 +138,10 @@ pub(crate) struct Link {
     owed: u32,
     /// Cells of the peer's messages that wait unmatched here.
     unread: u32,
-    send_sequence: u32,
-    receive_sequence: u32,
+    /// Packets sent; the low half is the number of the next.
+    sent_count: u64,
+    /// Packets received; the low half is the number of the next.
+    received_count: u64,
     pending: VecDeque<Outgoing>,
     /// Whether the link is in the list of links with something to send.
     listed: bool,
@@ -209,8 +211,14 @@ impl Link {
     }
 
     /// Packets sent, received and queued.
-    pub(crate) fn counts(&self) -> (u32, u32, u32) {
-        (self.send_sequence, self.receive_sequence, self.pending.len() as u32)
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        (self.sent_count, self.received_count, self.pending.len() as u64)
+    }
+
+    /// The number of the packet that comes next.
+    #[inline(always)]
+    fn next_sequence(&self) -> u32 {
+        self.received_count as u32
     }
 
     /// State of each rail, for people; nothing where rails break only together with the peer.
@@ -246,8 +254,8 @@ impl Link {
     fn next_prefix(&mut self) -> Prefix {
         let credits = self.owed.min(u32::from(u16::MAX));
         self.owed -= credits;
-        let sequence = self.send_sequence;
-        self.send_sequence = sequence.wrapping_add(1);
+        let sequence = self.sent_count as u32;
+        self.sent_count += 1;
         Prefix { credits: credits as u16, sequence }
     }
 
@@ -255,7 +263,7 @@ impl Link {
     #[inline]
     fn undo_prefix(&mut self, prefix: Prefix) {
         self.owed += u32::from(prefix.credits);
-        self.send_sequence = prefix.sequence;
+        self.sent_count -= 1;
     }
 
     #[inline]
@@ -311,10 +319,10 @@ impl Link {
     /// A packet says it is the next one, and returns credit.
     #[inline(always)]
     pub(crate) fn take_prefix(&mut self, prefix: Prefix) -> Result<(), Blame> {
-        if prefix.sequence != self.receive_sequence {
+        if prefix.sequence != self.next_sequence() {
             return Err(Blame("a packet is missing or out of order on an ordered rail"));
         }
-        self.receive_sequence = self.receive_sequence.wrapping_add(1);
+        self.received_count += 1;
         let credits = self.credits + u32::from(prefix.credits);
         if credits > self.credit_cells {
             return Err(Blame("more credit returned than was spent"));
@@ -523,8 +531,8 @@ impl Links {
             credits: credit_cells,
             owed: 0,
             unread: 0,
-            send_sequence: 0,
-            receive_sequence: 0,
+            sent_count: 0,
+            received_count: 0,
             pending: VecDeque::new(),
             listed: false,
             failed: fastest.is_none().then_some(Error::Unreachable(peer)),

@@ -109,6 +109,26 @@ fn an_eager_message_may_use_all_the_credit_there_is() {
 }
 
 #[test]
+fn packets_are_counted_beyond_the_numbers_that_they_have() {
+    let mut net = Net::new(2, 1, RailCapabilities::default());
+    assert!(send(&mut net, 0).is_ok());
+    net.settle();
+    let before = u64::from(u32::MAX);
+    for (process, _) in &mut net.nodes {
+        let links = &mut process.messages().links;
+        let index = (0..2).find_map(|peer| links.index_of(ProcessId(peer))).expect("they have talked");
+        (links.get_mut(index).sent_count, links.get_mut(index).received_count) = (before, before);
+    }
+    for _ in 0..3 {
+        assert!(matches!(send(&mut net, 0), Ok(Posted::Done(_))));
+        net.settle();
+    }
+    let counts: Vec<[u64; 3]> = net.nodes.iter().map(|node| node.0.packet_counts()).collect();
+    assert_eq!((counts[0][0], counts[1][1]), (before + 3, before + 3));
+    assert_eq!(link(&mut net, 0).failed(), None);
+}
+
+#[test]
 fn a_peer_that_is_lost_is_sent_and_heard_nothing_more() {
     let mut net = Net::new(2, 1, RailCapabilities::default());
     net.shared.borrow_mut().full_one_in = 1;

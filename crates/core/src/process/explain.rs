@@ -62,16 +62,17 @@ impl Process {
     pub fn packet_counts(&self) -> [u64; 3] {
         self.messages.links.iter().fold([0; 3], |[sent, received, queued], link| {
             let counts = link.counts();
-            [sent + u64::from(counts.0), received + u64::from(counts.1), queued + u64::from(counts.2)]
+            [sent + counts.0, received + counts.1, queued + counts.2]
         })
     }
 
     fn explain_links(&self) -> Vec<LinkState> {
         let state = |link: &crate::link::Link| LinkState {
             peer: self.told(link.peer()),
-            sent_count: link.counts().0,
-            received_count: link.counts().1,
-            queued_count: link.counts().2,
+            // Compared with what the peer tells, so the low halves do.
+            sent_count: link.counts().0 as u32,
+            received_count: link.counts().1 as u32,
+            queued_count: link.counts().2 as u32,
             has_failed: link.failed().is_some(),
             rails: link.health().into_iter().map(|(rail, health)| (rail.0, health)).collect(),
         };

@@ -22,7 +22,7 @@ use crate::rma::{
 use alloc::vec::Vec;
 
 /// Packets that process 0 has sent to process 1, and those that it has received.
-fn packets(world: &mut World) -> (u32, u32) {
+fn packets(world: &mut World) -> (u64, u64) {
     let links = &world.net.nodes[0].0.messages().links;
     let index = links.index_of(ProcessId(1)).expect("they have talked");
     let (sent, received, _) = links.get(index).counts();
@@ -49,7 +49,7 @@ fn flush(world: &mut World) -> Option<Error> {
 }
 
 /// Packets each way of so many puts and a flush.
-fn cost(world: &mut World, puts_count: u32) -> (u32, u32) {
+fn cost(world: &mut World, puts_count: u32) -> (u64, u64) {
     let before = packets(world);
     (0..puts_count).for_each(|_| put(world, 0));
     assert_eq!(flush(world), None);

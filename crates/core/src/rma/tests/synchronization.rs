@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Packets that a process has sent to others.
-    fn sent(&mut self, me: usize) -> u32 {
+    fn sent(&mut self, me: usize) -> u64 {
         let links = &self.net.nodes[me].0.messages().links;
         let peers = (0..self.memory.len() as u32).filter_map(|peer| links.index_of(ProcessId(peer)));
         peers.map(|index| links.get(index).counts().0).sum()
