@@ -6,9 +6,9 @@
 //! helper that never looks takes none.
 //!
 //! ```text
-//! reader:  describe ─► open pieces ─► ask ─► take first, copy ... ─► none left ─►
-//! helper's in place? done helper:             (polls, waits in MPI)  ─► take last, copy ... ─► none
-//! left ```
+//! reader:  describe ─► open pieces ─► ask ─► take the first, copy ... ─► none left ─► all reported? done
+//! helper:  poll (in a call that waits)    ─► take the last, copy, report ... ─► none left
+//! ```
 //!
 //! A rank makes one such copy at a time, described in its own [`Control`](super::segment::Control). Pieces
 //! are taken by one compare-and-swap of a word that also has the copy's number, so a helper that comes late

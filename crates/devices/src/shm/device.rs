@@ -310,6 +310,11 @@ impl Shm {
         self.peers[self.local_rank as usize].control.state.store(STATE_DETACHED, Ordering::Release);
     }
 
+    /// Comes back after [`detach`](Self::detach): its end would be an accident again.
+    pub fn attach_again(&mut self) {
+        self.peers[self.local_rank as usize].control.state.store(STATE_ATTACHED, Ordering::Release);
+    }
+
     #[inline]
     pub(super) fn local_rank_of(&self, process: ProcessId) -> Option<u32> {
         let index = process.0.wrapping_sub(self.first_process) as usize;

@@ -298,6 +298,14 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_has_left_may_come_back() {
+        let (_source, mut ranks, observer) = job();
+        ranks[1].detach();
+        ranks[1].attach_again();
+        assert_eq!(observer.look()[1].stage, Stage::Present);
+    }
+
+    #[test]
     fn a_peer_waits_in_functions_that_wait() {
         let (_source, mut ranks, _observer) = job();
         ranks[1].set_waiting_calls(&[2, 5]);

@@ -124,6 +124,11 @@ impl Net {
         self.shm_mut().detach();
     }
 
+    /// Comes back after [`rest`](Self::rest).
+    pub(crate) fn resume(&mut self) {
+        self.shm_mut().attach_again();
+    }
+
     /// Says goodbye.
     pub(crate) fn detach(&mut self) {
         on_device!(self, |device| device.detach());
