@@ -164,12 +164,12 @@ fn resume(required: c_int) -> Result<c_int, Fault> {
     };
     *launcher() = rest.launcher.and_then(|mut launcher| launcher.resume().then_some(launcher));
     IS_RESUMED.store(true, Ordering::Relaxed);
-    state::process()?.engine().device.resume();
     let level = required.max(phase::thread_level());
     phase::set_thread_level(level);
     state::set_concurrent(level == MPI_THREAD_MULTIPLE);
     helper::set_mode(mode);
     phase::set_phase(Phase::Running);
+    state::process()?.engine().device.resume();
     Ok(level)
 }
 
