@@ -1,4 +1,4 @@
-/* Hints in use: the kinds of memory at every object that has hints (MPI-5.0 §11.4.3), and at windows no value
+/* Hints in use: the kinds of memory at every object that has hints (MPI-5.0 §11.4.3), at windows no value
  * that means nothing. */
 #include "check.h"
 #include <unistd.h>
@@ -66,7 +66,8 @@ static void kinds_of_a_file(void)
     MPI_File file;
     MPI_Info info = MPI_INFO_NULL;
     snprintf(name, sizeof name, "/tmp/ayatori-info-used-%d", (int)getpid());
-    OK(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+    OK(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                     MPI_INFO_NULL,
                      &file));
     OK(MPI_File_get_info(file, &info));
     has_kinds("a file", info);
@@ -103,7 +104,8 @@ static void windows(void)
         strcpy(before, value_of(of_win(win), hints[i].key));
         OK(MPI_Win_set_info(win, bad));
         const char *now = value_of(of_win(win), hints[i].key);
-        CHECK(strcmp(now, before) == 0, "%s was %s, and %s made it %s", hints[i].key, before, hints[i].bad, now);
+        CHECK(strcmp(now, before) == 0, "%s was %s, and %s made it %s", hints[i].key, before, hints[i].bad,
+              now);
     }
     OK(MPI_Info_free(&good));
     OK(MPI_Info_free(&bad));

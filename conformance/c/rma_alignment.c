@@ -6,7 +6,8 @@ enum { USUAL = 16 };
 
 static void is_aligned(const char *what, const void *memory, long alignment)
 {
-    CHECK((uintptr_t)memory % (uintptr_t)alignment == 0, "%s: %p is no multiple of %ld", what, memory, alignment);
+    CHECK((uintptr_t)memory % (uintptr_t)alignment == 0, "%s: %p is no multiple of %ld", what, memory,
+          alignment);
 }
 
 static void is_shown(MPI_Win win, const char *wanted)
@@ -44,7 +45,8 @@ static void allocated(MPI_Info info, const char *asked, long alignment)
     is_shown(win, asked);
     is_own("MPI_Win_allocate", memory, bytes, MPI_COMM_WORLD, win);
     OK(MPI_Win_shared_query(win, check_rank, &size, &unit, &other));
-    CHECK(size == (MPI_Aint)bytes && other == memory, "%ld bytes at %p, asked for at %p", (long)size, (void *)other,
+    CHECK(size == (MPI_Aint)bytes && other == memory, "%ld bytes at %p, asked for at %p", (long)size,
+          (void *)other,
           (void *)memory);
     int target = (check_rank + 1) % check_size, from = (check_rank + check_size - 1) % check_size;
     unsigned char one = (unsigned char)(check_rank + 1);
@@ -72,7 +74,8 @@ static void shared(MPI_Info info, const char *asked, long alignment, int are_apa
     if (own && are_apart) is_aligned("parts of shared memory", memory, alignment);
     OK(MPI_Win_shared_query(win, MPI_PROC_NULL, &bytes, &unit, &base));
     if (rank == (size > 1)) is_aligned("shared memory", memory, alignment);
-    if (rank == (size > 1)) CHECK(base == memory, "the first memory is at %p, not %p", (void *)base, (void *)memory);
+    if (rank == (size > 1))
+        CHECK(base == memory, "the first memory is at %p, not %p", (void *)base, (void *)memory);
     if (own) is_own("shared memory", memory, own, host, win);
     else is_own("no shared memory", NULL, 0, host, win);
     OK(MPI_Barrier(host));

@@ -1,4 +1,4 @@
-/* Sessions after the world has ended (MPI-5.0 §11.3), one after another, of all processes and of one alone. */
+/* Sessions after the world has ended (MPI-5.0 §11.3), one after another, of all processes and of one. */
 #include "check.h"
 
 static int ended(void)
@@ -43,7 +43,8 @@ int main(int argc, char **argv)
 {
     MPI_Session session, second;
     check_start(&argc, &argv);
-    int result = check_end(), rank = check_rank; /* the verdict; what fails after it gives another exit code */
+    /* The verdict; what fails after it gives another exit code. */
+    int result = check_end(), rank = check_rank;
     check_errors = 0;
     CHECK(ended(), "the world has not ended");
     if (rank == 0) { /* the others know nothing of it */

@@ -6,8 +6,8 @@
 //! helper that never looks takes none.
 //!
 //! ```text
-//! reader:  describe ─► open pieces ─► ask ─► take the first, copy ... ─► none left ─► all reported? done
-//! helper:  poll (in a call that waits)    ─► take the last, copy, report ... ─► none left
+//! reader:  describe, open pieces, ask -> take the first, copy ... -> none left -> all reported? done
+//! helper:  poll, in a call that waits -> take the last, copy, report ... -> none left
 //! ```
 //!
 //! A rank makes one such copy at a time, described in its own [`Control`](super::segment::Control). Pieces

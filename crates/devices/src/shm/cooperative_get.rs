@@ -316,15 +316,4 @@ mod tests {
         assert!(matches!(reader.poll(), Some(Event::Completion(Token(7), Err(RailBroken)))));
         assert!(reader.peers.iter_mut().all(|peer| !peer.helps.is_due()), "its report may come later");
     }
-
-    #[test]
-    fn pieces_of_a_get_begin_at_pages() {
-        for (len, count, piece_bytes) in
-            [(64 << 10, 2, 32 << 10), (100_001, 2, 53_248), (1 << 20, 2, 512 << 10), (4 << 20, 8, 512 << 10)]
-        {
-            assert_eq!(shm_piece_bytes(len), Some(piece_bytes), "{len}");
-            assert_eq!(len.div_ceil(piece_bytes), count, "{len}");
-        }
-        assert_eq!(shm_piece_bytes((64 << 10) - 1), None);
-    }
 }

@@ -290,13 +290,13 @@ pub(crate) fn process_memory(direction: Direction, pid: u32, local: &Buffer, rem
     unsafe { copy_by_kernel(direction, pid, at.expose_provenance() as u64, remote, len) }
 }
 
-/// Copies this process' memory at `from` to another process' at `to`. Both addresses may be anything: the
-/// kernel checks them, and what is here is only read.
+/// Copies this process' memory at `from` to another process' at `to`, where that one has asked for it. Both
+/// addresses may be anything: the kernel checks them.
 ///
 /// # Errors
 /// As those of [`process_memory`].
 pub(crate) fn write_to_process(pid: u32, from: u64, to: u64, len: usize) -> io::Result<()> {
-    // SAFETY: nothing of this process is written.
+    // SAFETY: what is written is memory of the process that has asked, as by any message; here is only read.
     unsafe { copy_by_kernel(Direction::Write, pid, from, to, len) }
 }
 

@@ -309,7 +309,8 @@ api! {
     /// MPI-5.0 §15.3
     fn MPI_T_pvar_get_index(name: Text, var_class: c_int, pvar_index: Out<c_int>) -> c_int {
         answer(|| {
-            let of_class = PERFORMANCES.iter().enumerate().filter(|(_, variable)| variable.class == var_class);
+            let of_class =
+                PERFORMANCES.iter().enumerate().filter(|(_, variable)| variable.class == var_class);
             find(name, of_class.map(|(at, variable)| (at, variable.name)), pvar_index)
         })
     }
