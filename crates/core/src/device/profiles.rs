@@ -78,11 +78,13 @@ const SHM_EAGER_BYTES_MAX: [usize; 2] = [32 << 10, 16 << 10];
 /// Shared memory: rings that hold longer packets than this have bulk lines.
 const SHM_NEAR_BYTES_MAX: usize = 32 << 10;
 
-/// Shared memory: longer messages of a sender with nothing else under way, to the second length, go eagerly
-/// or are read by the receiver through the kernel, whichever is quicker by measurement. On 2 CPUs, ping-pong
-/// with one buffer a rank / separate ones, µs one way: 16 KiB eagerly 2.2 / 2.3, read 4.6 / 2.0; 64 KiB
-/// 5.4 / 5.5 and 11.9 / 4.2; announced packets take 6.8 / 6.8.
-const SHM_LEARNT_BYTES: [usize; 2] = [8 << 10, 64 << 10];
+/// Shared memory: longer messages of a sender with nothing else under way, to the second length, or to the
+/// third where long packets go in blocks, go eagerly or are read by the receiver through the kernel,
+/// whichever is quicker by measurement. On 2 CPUs, ping-pong with one buffer a rank / separate ones, µs one
+/// way: 16 KiB eagerly 2.2 / 2.3, read 4.6 / 2.0; 64 KiB 5.4 / 5.5 and 11.9 / 4.2; announced packets take
+/// 6.8 / 6.8. On two near cores of an EPYC (Zen 3), separate buffers: 128 KiB eagerly 5.1, in announced
+/// packets 6.9; and `MPI_Sendrecv` 9.0 and 12.4.
+const SHM_LEARNT_BYTES: [usize; 3] = [8 << 10, 64 << 10, 128 << 10];
 
 /// Shared memory: from this length on the kernel makes the single copy of a message that no sender waits for.
 /// Two copies side by side through bulk lines can take less time still (2 CPUs, ping-pong with one buffer a
@@ -136,6 +138,8 @@ pub struct Shm {
 pub fn shm(shm: &Shm) -> RailCapabilities {
     let Shm { slot_bytes, payload_bytes_max, kernel_copy, is_oversubscribed, has_long_blocks } = *shm;
     let [with_blocks, without] = SHM_EAGER_BYTES_MAX;
+    let [learnt_above, learnt_without, learnt_with] = SHM_LEARNT_BYTES;
+    let learnt_bytes = [learnt_above, if has_long_blocks { learnt_with } else { learnt_without }];
     RailCapabilities {
         name: "shm",
         packet_bytes_max: payload_bytes_max + SHORT_HEADER_BYTES,
@@ -151,7 +155,7 @@ pub fn shm(shm: &Shm) -> RailCapabilities {
         transfer_bytes_min: if is_oversubscribed { 0 } else { SHM_KERNEL_COPY_BYTES_MIN },
         streams_awaited: !is_oversubscribed && payload_bytes_max > SHM_NEAR_BYTES_MAX,
         eager_learnt_bytes: match kernel_copy && !is_oversubscribed {
-            true => SHM_LEARNT_BYTES.map(|bytes| bytes.min(payload_bytes_max)),
+            true => learnt_bytes.map(|bytes| bytes.min(payload_bytes_max)),
             false => [0; 2],
         },
         put: kernel_copy,
@@ -237,11 +241,17 @@ mod tests {
             (rail.eager_bytes_max, rail.transfer_bytes_min, rail.streams_awaited, rail.eager_learnt_bytes)
         };
         assert_eq!(of(true, true), (8 << 10, 0, false, [0; 2]));
-        assert_eq!(of(true, false), (32 << 10, 512 << 10, true, [8 << 10, 64 << 10]));
+        assert_eq!(of(true, false), (32 << 10, 512 << 10, true, [8 << 10, 100_000]));
         assert_eq!(of(false, true), (32 << 10, 0, false, [0; 2]));
         assert_eq!(of(false, false), (32 << 10, 512 << 10, true, [0; 2]));
         let with = |payload_bytes_max| shm(&Shm { payload_bytes_max, ..base });
         assert_eq!(with(20_000).eager_learnt_bytes, [8 << 10, 20_000]);
+        let learnt = |has_long_blocks| {
+            let [_, most] =
+                shm(&Shm { payload_bytes_max: 1 << 20, has_long_blocks, ..base }).eager_learnt_bytes;
+            most
+        };
+        assert_eq!([true, false].map(learnt), [128 << 10, 64 << 10]);
         assert_eq!(with(1000).eager_bytes_max, 1000);
         assert_eq!([32 << 10, (32 << 10) + 1].map(|most| with(most).streams_awaited), [false, true]);
         let without = |kernel_copy, is_oversubscribed| {

@@ -72,9 +72,12 @@ use trunk::Trunk;
 
 /// Unit of eager credit in bytes: a cache line.
 pub const CELL_BYTES: usize = 64;
-/// Eager data a peer may have outstanding, in cells: 4096 × 64 B = 256 KiB over a rail that needs no
-/// acknowledgements.
+/// Eager data a peer may have outstanding over a rail that needs no acknowledgements, in cells: 4096 × 64 B
+/// = 256 KiB, or four of the longest messages that a packet holds, if that is more.
 pub const CREDIT_CELLS: u32 = 4096;
+/// Of ranks that send each other messages at the same time, credit for one comes back with the second after
+/// it.
+const CREDIT_PACKETS: u32 = 4;
 /// The same over others, 1 MiB: there an announcement is two packets more, each a call of the system.
 pub const TRUNK_CREDIT_CELLS: u32 = 16384;
 const _: () = assert!(TRUNK_CREDIT_CELLS <= u16::MAX as u32, "a packet returns all of it");
@@ -369,8 +372,13 @@ pub(crate) fn needs_acknowledgements<'a>(rails: impl Iterator<Item = &'a RailCap
 }
 
 /// Eager data that a peer may have outstanding over these rails, in cells.
-pub fn credit_cells<'a>(rails: impl Iterator<Item = &'a RailCapabilities>) -> u32 {
-    if needs_acknowledgements(rails) { TRUNK_CREDIT_CELLS } else { CREDIT_CELLS }
+pub fn credit_cells<'a>(rails: impl Iterator<Item = &'a RailCapabilities> + Clone) -> u32 {
+    if needs_acknowledgements(rails.clone()) {
+        return TRUNK_CREDIT_CELLS;
+    }
+    let longest = rails.map(|rail| rail.packet_bytes_max).max().unwrap_or(0);
+    let longest_bytes = longest.saturating_sub(EAGER_HEADER_BYTES);
+    CREDIT_CELLS.max(cells_of(longest_bytes).saturating_mul(CREDIT_PACKETS)).min(u16::MAX.into())
 }
 
 /// Longest eager message over these rails, in bytes. `user_bytes_max`: the user's own, if any.

@@ -47,6 +47,17 @@ fn eager_message_is_at_most_half_of_the_unacknowledged_bytes() {
 }
 
 #[test]
+fn credit_is_for_four_of_the_longest_messages() {
+    let of = |packet_bytes_max, may_break| {
+        credit_cells([RailCapabilities { packet_bytes_max, may_break, ..RailCapabilities::default() }].iter())
+    };
+    assert_eq!([8 << 10, 64 << 10].map(|most| of(most, false)), [CREDIT_CELLS; 2]);
+    assert_eq!(of((128 << 10) + EAGER_HEADER_BYTES, false), 4 * cells_of(128 << 10));
+    assert_eq!(of(1 << 30, false), u32::from(u16::MAX), "a packet returns all of it");
+    assert_eq!(of(1 << 30, true), TRUNK_CREDIT_CELLS);
+}
+
+#[test]
 fn credit_that_a_full_device_refused_is_returned_later() {
     let mut net = Net::new(2, 1, RailCapabilities::default());
     for _ in 0..CREDIT_CELLS / 4 / cells_of(1_000) + 1 {

@@ -3,7 +3,7 @@
 
 use super::rail::Carried;
 use super::stripe::{self, View};
-use super::{Link, LinkIndex, Links, Policy};
+use super::{CELL_BYTES, Link, LinkIndex, Links, Policy};
 use crate::buffer::Payload;
 use crate::device::{Device, Full, RailCapabilities};
 use crate::ids::{Rail, RailSet, RequestId, TransferId};
@@ -100,13 +100,22 @@ pub(super) fn whole_lines(packet_bytes: usize) -> u32 {
     u32::try_from(unit).unwrap_or(1 << 31)
 }
 
+/// A message in as few packets as can be, which are of about one length: whole lines. A short one at the end
+/// would come in memory that was not used for long ones, and so not as quickly: two cores of an EPYC (Zen 3)
+/// take 7.7 µs one way for 129 KiB, and with a last packet of 1 KiB 9.7.
+fn even_bytes(length: u64, most: u32) -> u32 {
+    let each = length.div_ceil(length.div_ceil(most.into()).max(1));
+    each.next_multiple_of(CELL_BYTES as u64).min(most.into()) as u32
+}
+
 impl Link {
-    /// Bytes of a unit of a message, which may be put or not.
-    pub(crate) fn unit_bytes(&self, may_put: bool) -> u32 {
+    /// Bytes of a unit of a message of so many, which may be put or not.
+    pub(crate) fn unit_bytes(&self, length: u64, may_put: bool) -> u32 {
         match self.trunk {
             None if may_put => self.unit_bytes.min(self.put_bytes_max),
+            None => even_bytes(length, self.unit_bytes),
             Some(_) if may_put => self.unit_bytes.min(PUT_UNIT_BYTES_MAX),
-            _ => self.unit_bytes,
+            Some(_) => self.unit_bytes,
         }
     }
 
@@ -323,6 +332,23 @@ mod tests {
 
     fn view(rail: u8, outstanding_bytes: u64, window_bytes: u64) -> View {
         View { outstanding_bytes, window_bytes, ..view_of_rate(rail, 8_000) }
+    }
+
+    #[test]
+    fn packets_of_a_message_are_of_about_one_length() {
+        let most = 128 << 10;
+        for (length, each, count) in [
+            (1, 64, 1),
+            (most, most as u32, 1),
+            (most + 1, 65_600, 2),
+            (129 << 10, 66_048, 2),
+            (257 << 10, 87_744, 3),
+            (4 << 20, most as u32, 32),
+        ] {
+            let bytes = even_bytes(length, most as u32);
+            assert_eq!((bytes, length.div_ceil(bytes.into())), (each, count), "{length}");
+        }
+        assert_eq!((even_bytes(0, 100), even_bytes(250, 100)), (0, 100), "lines do not fit");
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Transfers {
             return Ok(());
         }
         let link = links.get_mut(transfer.link);
-        let unit_bytes = link.unit_bytes(!keys.is_empty());
+        let unit_bytes = link.unit_bytes(length, !keys.is_empty());
         let spread = Spread::new(length, unit_bytes, keys, |units| link.parts(units));
         let spread = spread.ok_or(Blame("CTS for more units than can be counted"))?;
         link.unsent_changed(0, spread.unsent_bytes());

@@ -6,7 +6,7 @@ mod inter;
 use crate::buffer::Buffer;
 use crate::coll::{self, Blocks};
 use crate::datatype::Predefined;
-use crate::device::{Event, RailCapabilities};
+use crate::device::{Event, RailCapabilities, SHORT_HEADER_BYTES};
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ProcessId, RequestId, Source, TagSelector};
@@ -260,7 +260,7 @@ fn persistent_collectives_match_in_the_order_they_were_made() {
 fn an_operation_whose_messages_were_there_owes_no_credit() {
     const BYTES: usize = 64 << 10;
     let rail = RailCapabilities {
-        packet_bytes_max: 2 * BYTES,
+        packet_bytes_max: BYTES + SHORT_HEADER_BYTES,
         eager_bytes_max: BYTES,
         ..RailCapabilities::default()
     };
