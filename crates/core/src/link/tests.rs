@@ -51,7 +51,7 @@ fn credit_is_for_four_of_the_longest_messages() {
     let of = |packet_bytes_max, may_break| {
         credit_cells([RailCapabilities { packet_bytes_max, may_break, ..RailCapabilities::default() }].iter())
     };
-    assert_eq!([8 << 10, 64 << 10].map(|most| of(most, false)), [CREDIT_CELLS; 2]);
+    assert_eq!([8 << 10, 32 << 10].map(|most| of(most, false)), [CREDIT_CELLS; 2]);
     assert_eq!(of((128 << 10) + EAGER_HEADER_BYTES, false), 4 * cells_of(128 << 10));
     assert_eq!(of(1 << 30, false), u32::from(u16::MAX), "a packet returns all of it");
     assert_eq!(of(1 << 30, true), TRUNK_CREDIT_CELLS);

@@ -420,10 +420,11 @@ fn with(base: &str, key: &str, value: &str) -> Option<String> {
 }
 
 /// Workloads that between them use what a machine has: the name, bytes, hosts.
-const WORKLOADS: [(&str, u64, Option<u32>); 9] = [
+const WORKLOADS: [(&str, u64, Option<u32>); 10] = [
     ("ping-pong", 8, None),
     ("ping-pong", 4_000_000, None),
     // Within a host.
+    ("ping-pong", 50_000, Some(1)),
     ("ping-pong", 300_000, Some(1)),
     ("pairwise-exchange", 20_000, Some(1)),
     ("pairwise-exchange", 300_000, None),
