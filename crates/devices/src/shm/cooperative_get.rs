@@ -38,7 +38,7 @@ impl Shm {
             shm_piece_bytes(len).filter(|_| self.awaited.is_none() && helper != self.local_rank)?;
         let peer = &mut self.peers[helper as usize];
         let control = peer.control;
-        let is_polling = self.waiting_calls.contains(&control.words.call()) && !control.is_asleep();
+        let is_polling = self.waiting_calls.contains(control.words.call()) && !control.is_asleep();
         if !is_polling || !peer.helps.is_due() {
             return None;
         }
@@ -137,7 +137,7 @@ impl Shm {
         let own = &self.segment.controls()[self.local_rank as usize];
         let Some(peer) = self.peers.get((asked % LOCAL_SIZE_MAX) as usize) else { return };
         let pid = peer.control.pid.load(Ordering::Relaxed);
-        if pid == 0 || !peer.kernel_copy || !self.waiting_calls.contains(&own.words.call()) {
+        if pid == 0 || !peer.kernel_copy || !self.waiting_calls.contains(own.words.call()) {
             return;
         }
         peer.control.copy.help(self.local_rank, pid);

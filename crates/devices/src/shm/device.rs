@@ -9,6 +9,7 @@ use super::segment::{Control, RingSize, STATE_ATTACHED, STATE_DETACHED, Segment,
 use super::sleep::{self, Sleeper, Waker};
 use super::sys::{self, Direction};
 use super::wait::{self, WaitPolicy};
+use super::words::CallSet;
 use crate::threads::{self, Parker};
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
@@ -98,7 +99,7 @@ pub struct Shm {
     policy: WaitPolicy,
     reads_between: bool,
     /// Numbers of the functions in which a rank waits.
-    pub(super) waiting_calls: &'static [u32],
+    pub(super) waiting_calls: CallSet,
     bell: Option<bell::Bell>,
     /// The start of its clock.
     began: std::time::Instant,
@@ -194,7 +195,7 @@ impl Shm {
             events: VecDeque::new(),
             policy: WaitPolicy::new(local_size, config.cpus_count),
             reads_between: Processor::here().reads_between,
-            waiting_calls: &[],
+            waiting_calls: CallSet::default(),
             bell: None,
             began: std::time::Instant::now(),
         })
@@ -603,7 +604,7 @@ impl Device for Shm {
         let local = self.local_rank_of(peer);
         local.is_some_and(|local| {
             let call = self.peers[local as usize].control.words.call();
-            self.waiting_calls.contains(&call)
+            self.waiting_calls.contains(call)
         })
     }
 

@@ -19,7 +19,7 @@
 
 use super::device::Shm;
 use super::segment::{Control, STATE_DETACHED, Segment, ShmError};
-use super::words::{ANSWER_BYTES, CallWords, NAMES_BYTES, NAMES_HEAD_WORDS, Words};
+use super::words::{ANSWER_BYTES, CallSet, CallWords, NAMES_BYTES, NAMES_HEAD_WORDS, Words};
 use super::{sleep, sys};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::os::fd::{AsFd, OwnedFd};
@@ -42,8 +42,8 @@ impl Shm {
     /// The functions in which a rank waits: see [`Device::is_waiting`].
     ///
     /// [`Device::is_waiting`]: ayatori_core::device::Device::is_waiting
-    pub fn set_waiting_calls(&mut self, calls: &'static [u32]) {
-        self.waiting_calls = calls;
+    pub fn set_waiting_calls(&mut self, calls: &[u32]) {
+        self.waiting_calls = CallSet::of(calls);
     }
 
     /// The inquiry that was made last; 0: none.
@@ -308,12 +308,12 @@ mod tests {
     #[test]
     fn a_peer_waits_in_functions_that_wait() {
         let (_source, mut ranks, _observer) = job();
-        ranks[1].set_waiting_calls(&[2, 5]);
-        let seen = [0, 1, 2, 5].map(|call| {
+        ranks[1].set_waiting_calls(&[2, 5, 64, 1023]);
+        let seen = [0, 1, 2, 5, 63, 64, 1023, 1024, u32::MAX].map(|call| {
             ranks[0].call_words().enter(call);
             ranks[1].is_waiting(ProcessId(4))
         });
-        assert_eq!(seen, [false, false, true, true]);
+        assert_eq!(seen, [false, false, true, true, false, true, true, false, false]);
         assert!(!ranks[1].is_waiting(ProcessId(7)) && !ranks[1].is_waiting(ProcessId(5)), "no peer");
     }
 

@@ -57,6 +57,28 @@ impl CallWords {
     }
 }
 
+/// Functions by their numbers.
+#[derive(Clone, Copy, Default)]
+pub(super) struct CallSet([u64; 16]);
+
+impl CallSet {
+    /// # Panics
+    /// For a number of 1024 or more.
+    pub(super) fn of(calls: &[u32]) -> Self {
+        let mut set = Self::default();
+        for call in calls {
+            set.0[(call / u64::BITS) as usize] |= 1 << (call % u64::BITS);
+        }
+        set
+    }
+
+    /// Whether it is there: no number that a peer writes is too long.
+    #[inline]
+    pub(super) fn contains(&self, call: u32) -> bool {
+        self.0.get((call / u64::BITS) as usize).is_some_and(|word| word >> (call % u64::BITS) & 1 != 0)
+    }
+}
+
 /// Fields of a rank that are seldom written.
 #[repr(C, align(128))]
 pub(crate) struct Told {
