@@ -41,6 +41,9 @@ impl Shm {
 
     /// The functions in which a rank waits: see [`Device::is_waiting`].
     ///
+    /// # Panics
+    /// For a function with a number of 1024 or more.
+    ///
     /// [`Device::is_waiting`]: ayatori_core::device::Device::is_waiting
     pub fn set_waiting_calls(&mut self, calls: &[u32]) {
         self.waiting_calls = CallSet::of(calls);
