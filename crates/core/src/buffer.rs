@@ -1,4 +1,4 @@
-//! Message memory. The one place in the core with `unsafe`.
+//! Message memory. The one module of the core with `unsafe`.
 //!
 //! MPI programs hand the library addresses and promise to leave them alone until a request completes; Rust
 //! references cannot express that, since a request outlives the call that made it. [`Buffer`] is that promise
@@ -25,11 +25,14 @@
 //! A buffer is contiguous. Data with gaps is a [`Region`](crate::layout::Region): a buffer that its elements
 //! reach over, and a layout that says which bytes of it are meant.
 
+mod copy;
 mod strided;
 
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
+pub(crate) use copy::append;
+pub use copy::copy;
 pub(crate) use strided::{Block, List, Run};
 pub use strided::{Packed, PackedMut};
 
@@ -375,38 +378,6 @@ impl Scratch {
         // SAFETY: the vector is never resized and lives until the requests have ended (see the type), so the
         // memory stays valid; no other code knows the address.
         unsafe { Buffer::from_raw_parts(self.words.as_mut_ptr().cast(), len) }
-    }
-}
-
-/// `memmove`, but the lengths that short messages have are not worth its call: their bytes are read whole,
-/// then written.
-///
-/// # Safety
-/// `len` bytes are readable at `from` and writable at `to`.
-#[inline(always)]
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    /// Copies a length between the size of `T` and twice that, as two words that may overlap.
-    ///
-    /// # Safety
-    /// As for [`copy`], with `len` at least the size of `T` and at most twice that.
-    #[inline(always)]
-    unsafe fn two<T>(from: *const u8, to: *mut u8, len: usize) {
-        let last = len - size_of::<T>();
-        // SAFETY: both words lie in the `len` bytes.
-        unsafe {
-            let (first, second) =
-                (from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned());
-            to.cast::<T>().write_unaligned(first);
-            to.add(last).cast::<T>().write_unaligned(second);
-        }
-    }
-    // SAFETY: by the contract, and each length is what `two` asks for.
-    unsafe {
-        match len {
-            8..=16 => two::<u64>(from, to, len),
-            4..=7 => two::<u32>(from, to, len),
-            _ => core::ptr::copy(from, to, len),
-        }
     }
 }
 

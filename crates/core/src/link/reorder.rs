@@ -1,5 +1,6 @@
 //! Packets that arrive out of order: held until the earlier ones have arrived by other rails.
 
+use crate::buffer::append;
 use crate::device::Packet;
 use crate::error::Blame;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -41,8 +42,8 @@ impl Reorder {
             return Err(Blame("more data ahead of its turn than may be under way"));
         }
         let mut bytes = self.spare.pop_front().unwrap_or_default();
-        bytes.extend_from_slice(packet.header);
-        bytes.extend_from_slice(packet.payload.bytes().unwrap_or_default());
+        append(&mut bytes, packet.header);
+        append(&mut bytes, packet.payload.bytes().unwrap_or_default());
         let virtual_bytes = length - bytes.len();
         self.held_bytes += length;
         self.held.insert(sequence, (bytes, virtual_bytes));

@@ -1,7 +1,7 @@
 //! Packets that have to arrive in order, each kept until it is acknowledged, so that it can go again over
 //! another rail.
 
-use crate::buffer::{Payload, Piece, payload_len};
+use crate::buffer::{Payload, Piece, append, payload_len};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -60,7 +60,7 @@ impl Stream {
         let mut virtual_bytes = 0;
         for piece in payload {
             match piece {
-                Piece::Bytes(real) => bytes.extend_from_slice(real),
+                Piece::Bytes(real) => append(&mut bytes, real),
                 Piece::Virtual(len) => virtual_bytes += len,
             }
         }

@@ -1,7 +1,7 @@
 //! Receiving a message on any context, and handling of an arrived one.
 
 use super::{Arrival, Body, MessageId, Messages, Stored};
-use crate::buffer::{Buffer, Payload, Piece, payload_len};
+use crate::buffer::{Buffer, Payload, Piece, append, payload_len};
 use crate::comm::Communicator;
 use crate::data::Data;
 use crate::error::Error;
@@ -189,8 +189,8 @@ impl Messages {
                 let mut bytes = self.spare.pop().unwrap_or_default();
                 bytes.clear();
                 bytes.reserve(a.len() + b.len());
-                bytes.extend_from_slice(a);
-                bytes.extend_from_slice(b);
+                append(&mut bytes, a);
+                append(&mut bytes, b);
                 Stored::Bytes(bytes)
             }
             [a, b] => Stored::Virtual(a.len() + b.len()),

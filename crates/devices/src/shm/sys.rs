@@ -1,7 +1,7 @@
 //! System calls, mapping and copying for the shared-memory device: its `unsafe`, beside that of the ring.
 
 use super::ring::LINE_BYTES;
-use ayatori_core::buffer::Buffer;
+use ayatori_core::buffer::{self, Buffer};
 use ayatori_core::wire::EAGER_HEADER_BYTES;
 use std::fs::File;
 use std::io;
@@ -473,7 +473,7 @@ pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize, manner: M
             Manner::PageWise => copy_pages::<4>(from, to, len),
             Manner::Streaming => stream(from, to, len),
         };
-        std::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
+        buffer::copy(from.add(done), to.add(done), len - done);
     }
 }
 
@@ -523,7 +523,7 @@ pub(crate) fn copy_out(piece: &[u8], into: &Buffer, is_page_wise: bool) {
             done += copy_pages::<8>(from, to, len);
             done += copy_pages::<4>(from.add(done), to.add(done), len - done);
         }
-        std::ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
+        buffer::copy(from.add(done), to.add(done), len - done);
     }
 }
 

@@ -38,7 +38,7 @@
 
 use super::super::active::LOCAL_SIZE_MAX;
 use super::super::sys::{self, Direction, Mapping};
-use ayatori_core::buffer::{Buffer, Piece};
+use ayatori_core::buffer::{self, Buffer, Piece};
 use ayatori_core::coll::shared_memory;
 use std::io;
 use std::ops::Range;
@@ -285,7 +285,7 @@ impl Room {
         {
             // SAFETY: both have as many bytes (`post_data` checked); by rule 6 no member reads the post now;
             // the program's are readable (`from_raw_parts`) and not in the segment.
-            unsafe { std::ptr::copy_nonoverlapping(from, to, data.len()) };
+            unsafe { buffer::copy(from, to, data.len()) };
         }
         self.post_number(rank, number).store(number, Ordering::Release);
     }
@@ -388,7 +388,7 @@ impl Room {
             // SAFETY: both have `len` bytes (`part` and `address` checked); the room's are the caller's by
             // rules 3 and 4, so no other member accesses them, the program's are readable (`from_raw_parts`)
             // and not in the segment.
-            unsafe { std::ptr::copy_nonoverlapping(at, to, len) };
+            unsafe { buffer::copy(at, to, len) };
         }
     }
 
