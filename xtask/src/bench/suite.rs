@@ -81,8 +81,12 @@ const TYPES: [&str; 5] = ["vector8", "vector256", "subarray", "indexed", "struct
 /// each way. A file's limit is one process that calls `write` and `read` with 4 MiB at a time.
 pub(crate) fn raw_limits(benchmark: &str, bytes: usize) -> &'static [&'static str] {
     match benchmark {
-        "pingpong" | "pingpong_separate" | "pingpong_malloc" | "sendrecv" if bytes <= 64 => &["raw_line_pingpong"],
-        "pingpong" | "pingpong_separate" | "pingpong_malloc" => &["raw_mapping_pingpong", "raw_readv_pingpong"],
+        "pingpong" | "pingpong_separate" | "pingpong_malloc" | "sendrecv" if bytes <= 64 => {
+            &["raw_line_pingpong"]
+        }
+        "pingpong" | "pingpong_separate" | "pingpong_malloc" => {
+            &["raw_mapping_pingpong", "raw_readv_pingpong"]
+        }
         "bandwidth" => &["raw_process_vm_readv", "raw_memcpy"],
         "put_stream_create" | "get_stream_create" => &["raw_process_vm_readv", "raw_memcpy"],
         "put_stream_allocate" | "get_stream_allocate" => &["raw_memcpy"],

@@ -15,7 +15,7 @@
 //! takes nothing of a later copy. A description is changed only when no piece is left, so one from which a
 //! piece was taken was read whole.
 
-use super::sys;
+use super::kernel_copy::write_to_process;
 use ayatori_core::device::Token;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -117,7 +117,7 @@ impl Copy {
             }
             let at = u64::from(left.end).saturating_mul(piece_bytes).min(len);
             let bytes = piece_bytes.min(len - at) as usize;
-            let result = sys::write_to_process(pid, from.wrapping_add(at), to.wrapping_add(at), bytes);
+            let result = write_to_process(pid, from.wrapping_add(at), to.wrapping_add(at), bytes);
             if result.is_err() {
                 self.helped.0.fetch_or(FAILED, Ordering::Release);
                 return;

@@ -3,7 +3,8 @@
 use super::active::LOCAL_SIZE_MAX;
 use super::cooperative::{Awaited, Reported};
 use super::device::{Shm, submitted};
-use super::sys::Direction;
+use super::kernel_copy::Direction;
+use super::processor::Processor;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::profiles::shm_piece_bytes;
 use ayatori_core::device::{Event, RailBroken, Submitted, Token};
@@ -43,6 +44,10 @@ impl Shm {
             return None;
         }
         let to = local.as_ptr()?.expose_provenance() as u64;
+        // This rank takes what is slow another way, the peer would not.
+        if Processor::here().is_slow_by_kernel(from, to) {
+            return None;
+        }
         let count = u16::try_from(len.div_ceil(piece_bytes)).ok()?;
         let copy = self.own_copy;
         let number = copy.open(helper, [from, to, len as u64, piece_bytes as u64], count);

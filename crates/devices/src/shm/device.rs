@@ -3,11 +3,12 @@
 use super::active::ActiveSenders;
 use super::bell;
 use super::cooperative::{Awaited, Copy, Habit};
+use super::kernel_copy::{Direction, process_memory};
 use super::processor::Processor;
 use super::ring::{self, Receiver, Seen, Sender};
 use super::segment::{Control, RingSize, STATE_ATTACHED, STATE_DETACHED, Segment, ShmError, Source};
 use super::sleep::{self, Sleeper, Waker};
-use super::sys::{self, Direction};
+use super::sys;
 use super::wait::{self, WaitPolicy};
 use super::words::CallSet;
 use crate::threads::{self, Parker};
@@ -465,7 +466,7 @@ impl Shm {
         if pid == 0 {
             return false;
         }
-        let copied = sys::process_memory(direction, pid, buffer, address);
+        let copied = process_memory(direction, pid, buffer, address);
         // EFAULT concerns this memory (a device's, for example); other errors concern this peer.
         if copied.as_ref().is_err_and(|error| error.raw_os_error() != Some(libc::EFAULT)) {
             peer.kernel_copy = false;

@@ -28,6 +28,7 @@ pub mod collectives;
 mod cooperative;
 mod cooperative_get;
 mod device;
+mod kernel_copy;
 mod processor;
 mod ring;
 mod segment;

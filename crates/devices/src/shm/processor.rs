@@ -60,6 +60,9 @@ pub(super) struct Processor {
     pub(super) prefetch_count: u64,
     /// Packets are to be read between sends for which nobody waits.
     pub(super) reads_between: bool,
+    /// `rep movsb`, by which the kernel copies, is slow to a place in a page just behind the source's
+    /// (`buffer/copy.rs` of the core).
+    rep_is_slow_behind: bool,
 }
 
 impl Processor {
@@ -76,6 +79,7 @@ impl Processor {
         may_stream: false,
         prefetch_count: u64::MAX,
         reads_between: false,
+        rep_is_slow_behind: false,
     };
 
     pub(super) const AMD: Self = Self {
@@ -90,12 +94,19 @@ impl Processor {
         may_stream: true,
         prefetch_count: 32,
         reads_between: true,
+        rep_is_slow_behind: true,
     };
 
     /// Whether a packet of so many lines goes in a block.
     #[inline]
     pub(super) fn takes_block(&self, need: u64) -> bool {
         need >= self.block_lines_min && need <= self.block_lines_max
+    }
+
+    /// Whether the kernel copies from one address to the other slowly, whichever process' these are.
+    #[inline]
+    pub(super) fn is_slow_by_kernel(&self, from: u64, to: u64) -> bool {
+        self.rep_is_slow_behind && (1..32).contains(&(to.wrapping_sub(from) % 4096))
     }
 
     /// Whether the longest packets do.

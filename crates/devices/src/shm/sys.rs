@@ -268,76 +268,6 @@ pub(crate) fn ask_for_slices_of(slice_ns: u64) {
     }
 }
 
-/// Which way [`process_memory`] copies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// From the other process to here.
-    Read,
-    /// From here to the other process.
-    Write,
-}
-
-/// Copies between the memory of `local` and another process' at `remote`, by the kernel, in one copy. The
-/// other process agreed to have its memory read or written.
-///
-/// # Errors
-/// The system's own; `EFAULT` says that this memory cannot be copied, other errors concern the process.
-pub(crate) fn process_memory(direction: Direction, pid: u32, local: &Buffer, remote: u64) -> io::Result<()> {
-    let Some(at) = local.as_ptr() else { return Err(io::Error::from_raw_os_error(libc::EFAULT)) };
-    let len = local.len();
-    // SAFETY: `local` is valid for reads and, where something is received into it, for writes
-    // (`Buffer::from_raw_parts`).
-    unsafe { copy_by_kernel(direction, pid, at.expose_provenance() as u64, remote, len) }
-}
-
-/// Copies this process' memory at `from` to another process' at `to`, where that one has asked for it. Both
-/// addresses may be anything: the kernel checks them.
-///
-/// # Errors
-/// As those of [`process_memory`].
-pub(crate) fn write_to_process(pid: u32, from: u64, to: u64, len: usize) -> io::Result<()> {
-    // SAFETY: what is written is memory of the process that has asked, as by any message; here is only read.
-    unsafe { copy_by_kernel(Direction::Write, pid, from, to, len) }
-}
-
-/// # Safety
-/// If it reads, `len` bytes at `local` are valid for writes. The kernel checks everything else.
-unsafe fn copy_by_kernel(
-    direction: Direction,
-    pid: u32,
-    mut local: u64,
-    mut remote: u64,
-    mut len: usize,
-) -> io::Result<()> {
-    while len > 0 {
-        let at = |address: u64| libc::iovec { iov_base: address as usize as *mut libc::c_void, iov_len: len };
-        let (here, there) = (at(local), at(remote));
-        let (here_at, there_at) = (&raw const here, &raw const there);
-        // SAFETY: as the caller says.
-        let done = unsafe {
-            match direction {
-                Direction::Read => libc::process_vm_readv(pid as i32, here_at, 1, there_at, 1, 0),
-                Direction::Write => libc::process_vm_writev(pid as i32, here_at, 1, there_at, 1, 0),
-            }
-        };
-        match done {
-            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-            done if done > 0 => {
-                local = local.saturating_add(done as u64);
-                remote = remote.saturating_add(done as u64);
-                len -= done as usize;
-            }
-            _ => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 /// A descriptor that becomes readable when the process ends. `None`: no such process, or no descriptors.
 pub(crate) fn process_descriptor(pid: i32) -> io::Result<OwnedFd> {
     // SAFETY: integers only.
@@ -718,27 +648,6 @@ mod tests {
             let other = unsafe { Buffer::from_raw_parts(std::ptr::without_provenance_mut(at), len) };
             assert_eq!(mapping.offset_of(&other), None);
         }
-    }
-
-    #[test]
-    fn the_kernel_copies_all_or_says_why_not() {
-        let own = process_id() as u32;
-        let file = memory_file().unwrap();
-        set_length(&file, PAGE_BYTES).unwrap();
-        // The second page lies behind the end of the file, so it cannot be read.
-        let mapping = PassingMapping::new(file.as_fd(), 2 * PAGE_BYTES).unwrap();
-        mapping.buffer(0, PAGE_BYTES).scatter(0, ayatori_core::buffer::Piece::Bytes(&[7; PAGE_BYTES]));
-        let at = mapping.base.addr().get() as u64;
-        let into = Buffer::leaked(2 * PAGE_BYTES);
-        let copied = process_memory(Direction::Read, own, &into.part(0, PAGE_BYTES), at);
-        assert!(copied.is_ok() && into.to_vec().unwrap()[..PAGE_BYTES] == [7; PAGE_BYTES]);
-        let refused = |answer: io::Result<()>| answer.unwrap_err().raw_os_error();
-        assert_eq!(refused(process_memory(Direction::Read, own, &into, at)), Some(libc::EFAULT));
-        // No process has such a number.
-        assert_eq!(refused(process_memory(Direction::Read, 1 << 30, &into, at)), Some(libc::ESRCH));
-        assert!(process_memory(Direction::Write, 1 << 30, &into.part(0, 0), at).is_ok(), "nothing to do");
-        let virtual_one = Buffer::virtual_of(8);
-        assert_eq!(refused(process_memory(Direction::Read, own, &virtual_one, at)), Some(libc::EFAULT));
     }
 
     #[test]

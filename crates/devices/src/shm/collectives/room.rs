@@ -37,7 +37,8 @@
 //!    frees it by storing 0 as the key, with release.
 
 use super::super::active::LOCAL_SIZE_MAX;
-use super::super::sys::{self, Direction, Mapping};
+use super::super::kernel_copy::{Direction, process_memory};
+use super::super::sys::Mapping;
 use ayatori_core::buffer::{self, Buffer, Piece};
 use ayatori_core::coll::shared_memory;
 use std::io;
@@ -330,7 +331,7 @@ impl Room {
         }
         let len = buffer.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
         // The root lends its memory until we arrive (rule 5).
-        sys::process_memory(Direction::Read, pid, &buffer.part(0, len), address)
+        process_memory(Direction::Read, pid, &buffer.part(0, len), address)
     }
 
     /// Member `rank` asks the root for what the published `round` lends, a piece at a time.
