@@ -150,6 +150,9 @@ pub struct RailCapabilities {
     /// messages go by `eager_bytes_max`. Both 0: none are measured. For rails with `get` that need no
     /// acknowledgements.
     pub eager_learnt_bytes: [usize; 2],
+    /// Whether receives may be under way at such a sender. Where they may not, they may at one of a message
+    /// that would go eagerly unmeasured.
+    pub learns_beside_receives: bool,
     /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
     pub transfer_bytes_max: usize,
     /// Whether packets of one rail to one peer arrive in the order sent.
@@ -216,6 +219,7 @@ impl Default for RailCapabilities {
             transfer_bytes_min: 0,
             streams_awaited: false,
             eager_learnt_bytes: [0; 2],
+            learns_beside_receives: false,
             transfer_bytes_max: 1 << 20,
             ordered: true,
             reliable: true,

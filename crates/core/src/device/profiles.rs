@@ -59,6 +59,7 @@ pub fn tcp(
         transfer_bytes_min: 0,
         streams_awaited: false,
         eager_learnt_bytes: [0; 2],
+        learns_beside_receives: false,
         transfer_bytes_max: 1 << 20,
         ordered: true,
         reliable: true,
@@ -158,6 +159,7 @@ pub fn shm(shm: &Shm) -> RailCapabilities {
             true => learnt_bytes.map(|bytes| bytes.min(payload_bytes_max)),
             false => [0; 2],
         },
+        learns_beside_receives: has_long_blocks,
         put: kernel_copy,
         get: kernel_copy,
         // Between two calls of the kernel the sides wait for each other: in pieces of 1 MiB, 4 MiB both ways

@@ -128,6 +128,7 @@ pub(crate) struct Link {
     eager_bytes_max: usize,
     /// Longer messages than the first, up to the second, go eagerly or are announced by measurement.
     eager_learnt_bytes: [usize; 2],
+    learns_beside_receives: bool,
     announcements: Announcements,
     /// Bytes of a unit of long messages.
     unit_bytes: u32,
@@ -202,10 +203,11 @@ impl Link {
     }
 
     /// Whether a sender with nothing else under way measures which way a message of this length goes.
-    /// `Some`: it does, and whether those of other senders go eagerly.
+    /// `Some`: it does, and whether receives may be under way there.
     pub(crate) fn learns_eager(&self, length_bytes: usize) -> Option<bool> {
         let [above, most] = self.eager_learnt_bytes;
-        (length_bytes > above && length_bytes <= most).then_some(length_bytes <= self.eager_bytes_max)
+        let may_receive = self.learns_beside_receives || length_bytes <= self.eager_bytes_max;
+        (length_bytes > above && length_bytes <= most).then_some(may_receive)
     }
 
     /// Eager credit spent, and owed to the peer, in cells.
@@ -523,6 +525,7 @@ impl Links {
         let may_learn = !is_trunk && self.eager_bytes_max.is_none();
         let eager_learnt_bytes =
             capabilities().find(|_| may_learn).map_or([0; 2], RailCapabilities::eager_learnt_payload_bytes);
+        let learns_beside_receives = capabilities().any(|rail| rail.learns_beside_receives);
         let index = self.links.len() as LinkIndex;
         let credit_cells = credit_cells(capabilities());
         let mut link = Link {
@@ -532,6 +535,7 @@ impl Links {
             eager_bytes_end: 0,
             eager_bytes_max,
             eager_learnt_bytes,
+            learns_beside_receives,
             announcements: Announcements::default(),
             unit_bytes,
             put_bytes_max: put_max.map_or(1, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX)),

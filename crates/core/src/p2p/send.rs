@@ -109,10 +109,10 @@ impl Messages {
         is_sent
     }
 
-    /// Whether it is measured which way a message of this length goes: the sender has nothing else under way.
-    /// Receives may wait, if the message would go eagerly else.
+    /// Whether it is measured which way a message of this length goes: the sender has nothing else under way,
+    /// but for receives where these may be.
     fn learns_way(&self, index: LinkIndex, len: usize) -> bool {
-        self.links.get(index).learns_eager(len).is_some_and(|would_be_eager| match would_be_eager {
+        self.links.get(index).learns_eager(len).is_some_and(|may_receive| match may_receive {
             true => self.transfers.sends_count() == 0,
             false => self.operations_count() == 0,
         })

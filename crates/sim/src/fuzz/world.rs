@@ -247,6 +247,7 @@ fn capabilities(
             } else {
                 [0; 2]
             },
+            learns_beside_receives: fragment == 5_000 && eager_bytes_max == 1_000,
             transfer_bytes_max: [70, 1_000, 1 << 20][random.below(3) as usize],
             get: random.below(2) == 0,
             put: random.below(2) == 0,

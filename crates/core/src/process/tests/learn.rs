@@ -221,12 +221,13 @@ fn a_window_is_got_over_rails_that_are_not_for_packets() {
 
 /// Two processes over a rail whose messages of 8,001 to 20,000 bytes go eagerly or are got by measurement,
 /// those of up to 16,000 eagerly else.
-fn two_that_learn_eager() -> Net {
+fn two_that_learn_eager(learns_beside_receives: bool) -> Net {
     let rail = RailCapabilities {
         get: true,
         packet_bytes_max: 32_000,
         eager_bytes_max: 16_000,
         eager_learnt_bytes: [8_000, 20_000],
+        learns_beside_receives,
         ..RailCapabilities::default()
     };
     Net::new(2, 1, rail)
@@ -263,7 +264,7 @@ fn send_and_receive(net: &mut Net, count: u32, bytes: usize, late: Option<Durati
 
 #[test]
 fn eager_messages_follow_a_crossover_that_moves() {
-    let mut net = two_that_learn_eager();
+    let mut net = two_that_learn_eager(false);
     for crossover_bytes in [100_000, 1_000, 14_000] {
         set_crossover(&mut net, crossover_bytes);
         for bytes in [8_001, 18_000] {
@@ -280,7 +281,7 @@ fn eager_messages_follow_a_crossover_that_moves() {
 /// A message that finds the device full on the short way goes the long one, and counts once.
 #[test]
 fn the_short_way_leaves_a_trial_to_the_long_one() {
-    let mut net = two_that_learn_eager();
+    let mut net = two_that_learn_eager(false);
     send_and_receive(&mut net, 1, 10, None);
     let mut sent_count = 0;
     loop {
@@ -310,7 +311,7 @@ fn the_short_way_leaves_a_trial_to_the_long_one() {
 
 #[test]
 fn receivers_that_come_late_are_sent_to_eagerly() {
-    let mut net = two_that_learn_eager();
+    let mut net = two_that_learn_eager(false);
     set_crossover(&mut net, 1_000);
     let got = send_and_receive(&mut net, 600, 10_000, Some(Duration::from_us(900)));
     assert!((4..=40).contains(&got), "{got} of 600 by get");
@@ -318,7 +319,7 @@ fn receivers_that_come_late_are_sent_to_eagerly() {
 
 #[test]
 fn a_sender_with_more_under_way_measures_nothing() {
-    let mut net = two_that_learn_eager();
+    let mut net = two_that_learn_eager(false);
     set_crossover(&mut net, 1_000);
     send_and_receive(&mut net, 100, 18_000, None);
     send_and_receive(&mut net, 100, 10_000, None);
@@ -343,12 +344,28 @@ fn a_sender_with_more_under_way_measures_nothing() {
     assert_eq!(net.shared.borrow().gets_count - before, 2);
 }
 
+/// A message that is not eager unmeasured goes eagerly beside a receive only where the rail says so.
+#[test]
+fn a_receive_under_way_ends_measuring_or_does_not() {
+    for learns_beside_receives in [false, true] {
+        let mut net = two_that_learn_eager(learns_beside_receives);
+        for (bytes, is_eager) in [(16_000, true), (16_001, learns_beside_receives), (20_001, false)] {
+            let (process, port) = &mut net.nodes[0];
+            let (reply, _) = memory(vec![0; 8]);
+            let _reply = process.irecv(port, CommId::WORLD, reply, ANY.0, ANY.1).unwrap();
+            let source = memory(vec![1; bytes]).0;
+            let sent = process.isend(port, CommId::WORLD, source, 1, 0, SendMode::Standard).unwrap();
+            assert_eq!(matches!(sent, Posted::Done(_)), is_eager, "{bytes} {learns_beside_receives}");
+        }
+    }
+}
+
 /// Several messages at a time, some received before they are sent, over a device that is often full and
 /// reports fronts: all arrive in order and whole, whatever way was learnt.
 #[test]
 fn learnt_ways_keep_order_and_data() {
     for seed in 0..10 {
-        let mut net = two_that_learn_eager();
+        let mut net = two_that_learn_eager(seed % 2 == 0);
         let mut random = Random::new(seed);
         {
             let mut shared = net.shared.borrow_mut();
