@@ -5,7 +5,7 @@
  *   read_parts          each reads so many bytes in all, a part from what each has just written, GB/s
  *   kernel_copy_among   each has the kernel copy so many bytes that its neighbour has just written,
  *                       microseconds; none where the kernel refuses */
-#include "bench.h"
+#include "past.h"
 
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -63,13 +63,13 @@ static void areas(size_t bytes, char *out, char *in)
         for (int i = 0; i < AREAS && turns < TURNS_MAX; i++, turns++) {
             meet();
             double t0 = MPI_Wtime();
-            memcpy(area_of(bench_rank, turns), out, bytes);
+            copy_memory(area_of(bench_rank, turns), out, bytes);
             double t1 = MPI_Wtime();
             meet();
             double t2 = MPI_Wtime();
             for (int n = 0; n < bench_size; n++) {
                 int from = (bench_rank + n) % bench_size;
-                memcpy(in + part * (size_t)from, area_of(from, turns) + part * (size_t)bench_rank, part);
+                copy_memory(in + part * (size_t)from, area_of(from, turns) + part * (size_t)bench_rank, part);
             }
             double t3 = MPI_Wtime();
             write_s[turns] = t1 - t0;

@@ -52,7 +52,7 @@ static void areas(int is_past, size_t bytes, int count, char *out, char *in, dou
             past_copy_by(is_past, mine, out, bytes);
             meet(); /* what is written may wait in the CPU until then */
             double t2 = MPI_Wtime();
-            memcpy(in, other, bytes);
+            copy_memory(in, other, bytes);
             __asm__ volatile("" ::"r"(in) : "memory");
             double t3 = MPI_Wtime(), t4 = MPI_Wtime();
             meet_s[turns] = t1 - t0;

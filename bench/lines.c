@@ -52,13 +52,13 @@ int main(int argc, char **argv)
     while (turns < TURNS_MAX && goes_on) {
         for (int i = 0; i < 16 && turns < TURNS_MAX; i++, turns++) {
             size_t at = (size_t)turns * PACKET % RING, next = (at + PACKET) % RING;
-            memcpy(rings[bench_rank].lines + at, out, PACKET);
+            copy_memory(rings[bench_rank].lines + at, out, PACKET);
             meet(rings);
             double t0 = MPI_Wtime(), t1 = MPI_Wtime();
             take_back(rings[bench_rank].lines + next);
             double t2 = MPI_Wtime();
             meet(rings);
-            memcpy(in, rings[1 - bench_rank].lines + at, PACKET);
+            copy_memory(in, rings[1 - bench_rank].lines + at, PACKET);
             meet(rings);
             none[turns] = t1 - t0;
             back[turns] = t2 - t1;

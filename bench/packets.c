@@ -130,7 +130,7 @@ static void write_in_pieces(struct way *w, char *to, size_t piece)
 {
     for (size_t done = 0; done < w->bytes; done += piece) {
         size_t more = piece < w->bytes - done ? piece : w->bytes - done;
-        if (w->block) memcpy(to + done, w->out + done, more);
+        if (w->block) copy_memory(to + done, w->out + done, more);
         else past_copy(&w->past, to + done, w->out + done, more);
         __atomic_store_n(&w->to->filled.value, w->to->filled.value + (long)more, __ATOMIC_RELEASE);
     }
@@ -152,7 +152,7 @@ static void send_one(struct way *w)
         head.at = place_of(end, bytes, ring);
         head.is_in_pieces = piece > 0;
         lines = w->block ? w->block : ring->lines + head.at;
-        if (!piece && (w->block || !goes_round_more(bytes))) memcpy(lines, w->out, bytes);
+        if (!piece && (w->block || !goes_round_more(bytes))) copy_memory(lines, w->out, bytes);
         else if (!piece) past_copy(&w->past, lines, w->out, bytes);
         memcpy(slot, &head, sizeof head);
     } else {
@@ -177,7 +177,7 @@ static void read_in_pieces(struct way *w, const char *lines)
         there = __atomic_load_n(&w->from->filled.value, __ATOMIC_ACQUIRE) - begin;
         if (there > (long)w->bytes) there = (long)w->bytes;
         if ((size_t)there == done) bench_pause();
-        else if (w->block) memcpy(w->in + done, lines + done, (size_t)there - done);
+        else if (w->block) copy_memory(w->in + done, lines + done, (size_t)there - done);
         else copy_out(w->in + done, lines + done, (size_t)there - done);
     }
     w->received.filled = begin + (long)w->bytes;
@@ -201,7 +201,7 @@ static void receive_one(struct way *w)
     memcpy(&head, slot, sizeof head);
     if (HEADER + bytes <= PAIR) memcpy(w->in, slot + HEADER, bytes);
     else if (head.is_in_pieces) read_in_pieces(w, w->block ? w->block : ring->lines + head.at);
-    else memcpy(w->in, w->block ? w->block : ring->lines + head.at, bytes);
+    else copy_memory(w->in, w->block ? w->block : ring->lines + head.at, bytes);
     __asm__ volatile("" ::"r"(w->in), "r"(&head) : "memory");
     end->slot += 1 + is_pair;
     end->packets++;

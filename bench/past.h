@@ -4,8 +4,9 @@
  * as long through them (`shm/ring_manner.rs`). And in pieces, the next one copied in while one is copied out
  * (`shm/processor.rs`, `shm/ring_sender.rs`, whose tests compare the lengths defined here with theirs). */
 #include "bench.h"
+#include <stdint.h>
 #if defined(__x86_64__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 #define TRIES 64
@@ -28,6 +29,8 @@
 #define NO_BLOCK_ABOVE_KIB 16
 #define BLOCKS 8
 #define BLOCK_BYTES ((size_t)(128 + 16) << 10)
+/* On AMD's processors memory from this length on is copied by a loop (`buffer/copy.rs` of the core). */
+#define LOOP_FROM_KIB 2
 /* So much is written before it is tried: what the other rank has not read yet is written quickly. */
 #define BEFORE ((size_t)4 << 20)
 
@@ -89,6 +92,35 @@ static inline void tell_piece(const struct past *past, size_t bytes, int in_bloc
     bench_result(in_block ? "block_piece" : "piece", bytes, (double)piece / 1024, "KiB");
 }
 
+#if defined(__x86_64__)
+__attribute__((target("avx"), unused)) static void copy_in_loop(char *to, const char *from, size_t bytes)
+{
+    size_t word = sizeof(__m256i), round = 4 * word, at = word - (uintptr_t)to % word;
+    _mm256_storeu_si256((__m256i *)to, _mm256_loadu_si256((const __m256i *)from));
+    for (size_t last = bytes - word; last >= bytes - round; last -= word)
+        _mm256_storeu_si256((__m256i *)(to + last), _mm256_loadu_si256((const __m256i *)(from + last)));
+    for (; at + round <= bytes; at += round) {
+        __m256i words[4];
+        for (int i = 0; i < 4; i++) words[i] = _mm256_loadu_si256((const __m256i *)(from + at) + i);
+        for (int i = 0; i < 4; i++) _mm256_store_si256((__m256i *)(to + at) + i, words[i]);
+    }
+}
+#endif
+
+/* As the library copies memory. */
+static inline void copy_memory(char *to, const char *from, size_t bytes)
+{
+#if defined(__x86_64__)
+    static int loops = -1;
+    if (loops < 0) loops = is_amd() && __builtin_cpu_supports("avx");
+    if (loops && bytes >= (size_t)LOOP_FROM_KIB << 10) {
+        copy_in_loop(to, from, bytes);
+        return;
+    }
+#endif
+    memcpy(to, from, bytes);
+}
+
 /* `to` begins a line, and `bytes` are whole lines. */
 static inline void past_copy_by(int is_past, char *to, const char *from, size_t bytes)
 {
@@ -100,7 +132,7 @@ static inline void past_copy_by(int is_past, char *to, const char *from, size_t 
         return;
     }
 #endif
-    memcpy(to, from, bytes);
+    copy_memory(to, from, bytes);
 }
 
 /* Before each message. */

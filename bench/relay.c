@@ -87,7 +87,7 @@ static void receive(struct relay *r)
         /* A packet that is whole when it is first looked at is copied as memory is. */
         int is_whole = at % PACKET == 0 && there >= rest;
         if (there > rest) there = rest;
-        if (is_whole) memcpy(r->in + at, ring->bytes + from, there);
+        if (is_whole) copy_memory(r->in + at, ring->bytes + from, there);
         else copy_out(r->in + at, ring->bytes + from, there);
         at += there;
         if ((*done + (long)there) / quarter > *done / quarter) say(&ring->released, *done + (long)there);
@@ -104,7 +104,7 @@ static void send_in_blocks(struct relay *r)
         ring->blocks[r->packets[bench_rank]++ % (2 * BLOCKS)] = block;
         char *to = r->blocks + (size_t)block * BLOCK_BYTES;
         for (size_t done = 0; done < bytes; done += piece) {
-            memcpy(to + done, r->out + at + done, piece);
+            copy_memory(to + done, r->out + at + done, piece);
             say(&ring->written, r->done[bench_rank] += (long)piece);
         }
     }
@@ -122,7 +122,7 @@ static void receive_in_blocks(struct relay *r)
         for (size_t done = 0; done < bytes; done = there) {
             there = (size_t)(look(&ring->written) - begin);
             if (there > bytes) there = bytes;
-            memcpy(r->in + at + done, from + done, there - done);
+            copy_memory(r->in + at + done, from + done, there - done);
         }
         r->done[1 - bench_rank] += (long)bytes;
         r->mine[r->count++] = block;

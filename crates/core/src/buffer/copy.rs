@@ -194,6 +194,13 @@ mod tests {
         }
     }
 
+    /// `bench/past.h` copies as this does, without the library.
+    #[test]
+    fn the_benchmarks_copy_so_from_the_same_length_on() {
+        assert!(include_str!("../../../../bench/past.h").contains("#define LOOP_FROM_KIB 2\n"));
+        assert_eq!(LONG_BYTES_MIN, 2 << 10);
+    }
+
     #[test]
     fn bytes_are_appended() {
         for len in [0, 5, LONG_BYTES_MIN + 5] {
