@@ -178,7 +178,7 @@ static void read_in_pieces(struct way *w, const char *lines)
         if (there > (long)w->bytes) there = (long)w->bytes;
         if ((size_t)there == done) bench_pause();
         else if (w->block) copy_memory(w->in + done, lines + done, (size_t)there - done);
-        else copy_out(w->in + done, lines + done, (size_t)there - done);
+        else copy_out(w->in + done, lines + done, (size_t)there - done, w->bytes);
     }
     w->received.filled = begin + (long)w->bytes;
 }

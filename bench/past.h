@@ -6,6 +6,7 @@
 #include "bench.h"
 #include <stdint.h>
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -21,6 +22,10 @@
 #define AMD_PIECES_FROM_KIB 4
 #define AMD_PIECE_MIN_KIB 2
 #define AMD_PIECE_MAX_KIB 4
+#define ZEN_5_PIECE_MIN_KIB 8
+#define ZEN_5_PIECE_MAX_KIB 16
+#define ZEN_5_LOOP_OUT_ABOVE_KIB 128 /* what is not in blocks */
+#define EIGHTH_MAX_KIB 16 /* where it is an eighth of the packet */
 #define PAST_PIECES_ABOVE_KIB 8 /* in blocks, too */
 #define PAST_PIECE_KIB 16
 /* Longest payload that takes no block, B; longer ones than these neither, but on AMD's processors; and what
@@ -28,9 +33,15 @@
 #define NO_BLOCK_BYTES 512
 #define NO_BLOCK_ABOVE_KIB 16
 #define BLOCKS 8
-#define BLOCK_BYTES ((size_t)(128 + 16) << 10)
-/* On AMD's processors memory from this length on is copied by a loop (`buffer/copy.rs` of the core). */
+#define BLOCK_BYTES ((size_t)(AMD_PACKET_KIB + 16) << 10)
+/* The longest packet where two ranks are on a host, and on AMD's processors; where data begin in a block. */
+#define PACKET_KIB 128
+#define AMD_PACKET_KIB 512
+#define BLOCK_BEGIN_KIB 2
+/* On AMD's processors memory from this length on is copied by a loop, and since Zen 5 what is longer than the
+ * other with `rep movsb` (`buffer/copy.rs` of the core). */
 #define LOOP_FROM_KIB 2
+#define LOOP_TO_KIB 8
 /* So much is written before it is tried: what the other rank has not read yet is written quickly. */
 #define BEFORE ((size_t)4 << 20)
 
@@ -45,6 +56,23 @@ static inline int is_amd(void)
 #else
     return 0;
 #endif
+}
+
+/* Whether it is since Zen 5, which is AMD's family 0x1a. */
+static inline int is_zen_5(void)
+{
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    if (!is_amd() || !__get_cpuid(1, &a, &b, &c, &d)) return 0;
+    return (a >> 8 & 15) + (a >> 20 & 255) >= 0x1a;
+#else
+    return 0;
+#endif
+}
+
+static inline size_t packet_max(void)
+{
+    return (size_t)(is_amd() ? AMD_PACKET_KIB : PACKET_KIB) << 10;
 }
 
 static inline int takes_block(size_t bytes)
@@ -77,8 +105,11 @@ static inline size_t piece_of(const struct past *past, size_t bytes, int in_bloc
     if (!is_amd() && bytes > BULK_FROM_KIB * kib) return BULK_PIECE_KIB * kib;
     size_t least = (is_amd() ? AMD_PIECE_MIN_KIB : PIECE_MIN_KIB) * kib, half = bytes / 2;
     size_t most = (is_amd() ? AMD_PIECE_MAX_KIB : PIECE_MAX_KIB) * kib;
+    if (is_zen_5()) least = ZEN_5_PIECE_MIN_KIB * kib;
+    if (is_zen_5()) most = ZEN_5_PIECE_MAX_KIB * kib;
     half = half < least ? least : half > most ? most : half;
-    return bytes / 8 > half ? bytes / 8 : half;
+    size_t eighth = bytes / 8 < EIGHTH_MAX_KIB * kib ? bytes / 8 : EIGHTH_MAX_KIB * kib;
+    return eighth > half ? eighth : half;
 }
 
 /* After the trials. */
@@ -105,21 +136,44 @@ __attribute__((target("avx"), unused)) static void copy_in_loop(char *to, const 
         for (int i = 0; i < 4; i++) _mm256_store_si256((__m256i *)(to + at) + i, words[i]);
     }
 }
+
+__attribute__((target("avx512f"), unused))
+static void copy_in_wide_loop(char *to, const char *from, size_t bytes)
+{
+    size_t word = sizeof(__m512i), round = 4 * word, at = word - (uintptr_t)to % word;
+    _mm512_storeu_si512(to, _mm512_loadu_si512(from));
+    for (size_t last = bytes - word; last >= bytes - round; last -= word)
+        _mm512_storeu_si512(to + last, _mm512_loadu_si512(from + last));
+    for (; at + round <= bytes; at += round) {
+        __m512i words[4];
+        for (size_t i = 0; i < 4; i++) words[i] = _mm512_loadu_si512(from + at + i * word);
+        for (size_t i = 0; i < 4; i++) _mm512_storeu_si512(to + at + i * word, words[i]);
+    }
+}
 #endif
 
-/* As the library copies memory. */
-static inline void copy_memory(char *to, const char *from, size_t bytes)
+/* As the library copies memory: with `rep movsb` where that suits the processor, if `may_rep`. */
+static inline void copy_by(int may_rep, char *to, const char *from, size_t bytes)
 {
 #if defined(__x86_64__)
-    static int loops = -1;
-    if (loops < 0) loops = is_amd() && __builtin_cpu_supports("avx");
-    if (loops && bytes >= (size_t)LOOP_FROM_KIB << 10) {
-        copy_in_loop(to, from, bytes);
-        return;
+    static int loops = -1, wide = -1;
+    if (wide < 0) wide = is_zen_5() && __builtin_cpu_supports("avx512f");
+    if (loops < 0) loops = is_amd() && !is_zen_5() && __builtin_cpu_supports("avx");
+    if (bytes >= (size_t)LOOP_FROM_KIB << 10) {
+        int is_short = bytes <= (size_t)LOOP_TO_KIB << 10;
+        if (loops) return copy_in_loop(to, from, bytes);
+        if (wide && (is_short || !may_rep)) return copy_in_wide_loop(to, from, bytes);
+        if (wide) {
+            __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes)::"memory");
+            return;
+        }
     }
 #endif
+    (void)may_rep;
     memcpy(to, from, bytes);
 }
+
+static inline void copy_memory(char *to, const char *from, size_t bytes) { copy_by(1, to, from, bytes); }
 
 /* `to` begins a line, and `bytes` are whole lines. */
 static inline void past_copy_by(int is_past, char *to, const char *from, size_t bytes)
@@ -165,12 +219,12 @@ static inline size_t copy_pages(char *to, const char *from, size_t bytes, size_t
     return whole;
 }
 
-/* What another rank has written; not by pages on AMD's processors. */
-static inline void copy_out(char *to, const char *from, size_t bytes)
+/* What another rank has written of a packet in lines; not by pages on AMD's processors. */
+static inline void copy_out(char *to, const char *from, size_t bytes, size_t packet_bytes)
 {
     size_t done = is_amd() ? 0 : copy_pages(to, from, bytes, 8);
     if (!is_amd()) done += copy_pages(to + done, from + done, bytes - done, 4);
-    memcpy(to + done, from + done, bytes - done);
+    copy_by(packet_bytes <= (size_t)ZEN_5_LOOP_OUT_ABOVE_KIB << 10, to + done, from + done, bytes - done);
 }
 
 /* So many turns of so many bytes end the trials. */

@@ -3,21 +3,21 @@
  * does with long packets between cores: packets of 128 KiB in pieces of 32 KiB, written 4 and read 8 pages
  * side by side, or as memory is copied where all of a packet is there when its reader comes to it; rings of
  * 512 KiB, of which a quarter is given back at a time, and at the end the sender fetches the first lines it
- * writes next. On AMD's processors rings of 2 MiB and pieces of 4 to 16 KiB, or of 16 past the caches. No
- * message is sent meanwhile.
+ * writes next. On AMD's processors rings of 2 MiB, packets of 512 KiB and pieces of 4 to 16 KiB, or of 16
+ * past the caches. No message is sent meanwhile.
  *
  *   relay         from a buffer of so many bytes into another
  *   block_relay   the same in blocks, each of which its reader has for what it sends next: on AMD's
  *                 processors
- *   block_piece   the pieces in which a packet of a line more than 32 KiB and one of 128 KiB go there, KiB
+ *   block_piece   the pieces in which a packet of a line more than 32 KiB and the longest go there, KiB
  *   relay_round   1 MiB at a time from all of so many bytes, one way; then the receiver answers */
 #include "past.h"
 
 #define RING_MAX ((size_t)2 << 20)
 /* A line more than the longest packet of `bench/packets.c`. */
 #define SHORTEST (((size_t)32 << 10) + LINE)
+#define BLOCK_BEGIN ((size_t)BLOCK_BEGIN_KIB << 10)
 #define FETCHED ((size_t)32 << 10)
-#define PACKET ((size_t)128 << 10)
 #define AT_A_TIME ((size_t)1 << 20)
 #define ROUND_MAX ((size_t)64 << 20)
 
@@ -45,7 +45,7 @@ static void say(struct count *count, long value) { __atomic_store_n(&count->valu
 
 static size_t packet_at(const struct relay *r, size_t at)
 {
-    return r->bytes - at < PACKET ? r->bytes - at : PACKET;
+    return r->bytes - at < packet_max() ? r->bytes - at : packet_max();
 }
 
 /* For writing, from there on. */
@@ -82,13 +82,13 @@ static void receive(struct relay *r)
     long *done = &r->done[1 - bench_rank], quarter = (long)r->ring_bytes / 4;
     for (size_t at = 0; at < r->bytes;) {
         size_t from = (size_t)*done % r->ring_bytes, there = (size_t)(look(&ring->written) - *done);
-        size_t rest = PACKET - at % PACKET;
+        size_t rest = packet_max() - at % packet_max();
         if (rest > r->bytes - at) rest = r->bytes - at;
         /* A packet that is whole when it is first looked at is copied as memory is. */
-        int is_whole = at % PACKET == 0 && there >= rest;
+        int is_whole = at % packet_max() == 0 && there >= rest;
         if (there > rest) there = rest;
         if (is_whole) copy_memory(r->in + at, ring->bytes + from, there);
-        else copy_out(r->in + at, ring->bytes + from, there);
+        else copy_out(r->in + at, ring->bytes + from, there, packet_at(r, at / packet_max() * packet_max()));
         at += there;
         if ((*done + (long)there) / quarter > *done / quarter) say(&ring->released, *done + (long)there);
         *done += (long)there;
@@ -98,11 +98,11 @@ static void receive(struct relay *r)
 static void send_in_blocks(struct relay *r)
 {
     struct ring *ring = &r->rings[bench_rank];
-    for (size_t at = 0; at < r->bytes; at += PACKET) {
+    for (size_t at = 0; at < r->bytes; at += packet_max()) {
         size_t bytes = packet_at(r, at), piece = piece_of(&r->past, bytes, 1);
         int block = r->mine[--r->count];
         ring->blocks[r->packets[bench_rank]++ % (2 * BLOCKS)] = block;
-        char *to = r->blocks + (size_t)block * BLOCK_BYTES;
+        char *to = r->blocks + (size_t)block * BLOCK_BYTES + BLOCK_BEGIN;
         for (size_t done = 0; done < bytes; done += piece) {
             copy_memory(to + done, r->out + at + done, piece);
             say(&ring->written, r->done[bench_rank] += (long)piece);
@@ -113,12 +113,12 @@ static void send_in_blocks(struct relay *r)
 static void receive_in_blocks(struct relay *r)
 {
     struct ring *ring = &r->rings[1 - bench_rank];
-    for (size_t at = 0; at < r->bytes; at += PACKET) {
+    for (size_t at = 0; at < r->bytes; at += packet_max()) {
         size_t bytes = packet_at(r, at), there;
         long begin = r->done[1 - bench_rank];
         while (look(&ring->written) == begin) bench_pause();
         int block = ring->blocks[r->packets[1 - bench_rank]++ % (2 * BLOCKS)];
-        const char *from = r->blocks + (size_t)block * BLOCK_BYTES;
+        const char *from = r->blocks + (size_t)block * BLOCK_BYTES + BLOCK_BEGIN;
         for (size_t done = 0; done < bytes; done = there) {
             there = (size_t)(look(&ring->written) - begin);
             if (there > bytes) there = bytes;
@@ -197,11 +197,12 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (bench_rank == 0) r.rings[0].written.value = r.rings[1].written.value = 0;
     MPI_Barrier(MPI_COMM_WORLD);
-    for (size_t i = 0; takes_block(sizes[i]) && sizes[i] <= BLOCKS * PACKET; i++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && takes_block(sizes[i]); i++) {
         r.bytes = sizes[i];
+        if (r.bytes > BLOCKS * packet_max()) break;
         bench_result("block_relay", r.bytes, bench_measure(in_blocks, &r) / 2 * 1e6, "us");
         if (i == 0) tell_piece(&r.past, SHORTEST, 1);
-        if (i == 0) tell_piece(&r.past, PACKET, 1);
+        if (i == 0) tell_piece(&r.past, packet_max(), 1);
     }
     MPI_Win_free(&window);
     free(r.out);

@@ -32,7 +32,7 @@ use alloc::vec::Vec;
 use core::ptr::NonNull;
 
 pub(crate) use copy::append;
-pub use copy::copy;
+pub use copy::{AMD_FAMILY_ZEN_5, amd_family, copy, copy_by_loop};
 pub(crate) use strided::{Block, List, Run};
 pub use strided::{Packed, PackedMut};
 

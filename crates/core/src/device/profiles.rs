@@ -84,8 +84,9 @@ const SHM_NEAR_BYTES_MAX: usize = 32 << 10;
 /// whichever is quicker by measurement. On 2 CPUs, ping-pong with one buffer a rank / separate ones, µs one
 /// way: 16 KiB eagerly 2.2 / 2.3, read 4.6 / 2.0; 64 KiB 5.4 / 5.5 and 11.9 / 4.2; announced packets take
 /// 6.8 / 6.8. On two near cores of an EPYC (Zen 3), separate buffers: 128 KiB eagerly 5.1, in announced
-/// packets 6.9; and `MPI_Sendrecv` 9.0 and 12.4.
-const SHM_LEARNT_BYTES: [usize; 3] = [8 << 10, 64 << 10, 128 << 10];
+/// packets 6.9; and `MPI_Sendrecv` 9.0 and 12.4. On those of a Zen 5 256 KiB eagerly 3.8 and announced 4.5,
+/// 512 KiB 9.7 and 9.9; `MPI_Sendrecv` of 512 KiB 16.5 and 18.
+const SHM_LEARNT_BYTES: [usize; 3] = [8 << 10, 64 << 10, 512 << 10];
 
 /// Shared memory: from this length on the kernel makes the single copy of a message that no sender waits for.
 /// Two copies side by side through bulk lines can take less time still (2 CPUs, ping-pong with one buffer a
@@ -253,7 +254,7 @@ mod tests {
                 shm(&Shm { payload_bytes_max: 1 << 20, has_long_blocks, ..base }).eager_learnt_bytes;
             most
         };
-        assert_eq!([true, false].map(learnt), [128 << 10, 64 << 10]);
+        assert_eq!([true, false].map(learnt), [512 << 10, 64 << 10]);
         assert_eq!(with(1000).eager_bytes_max, 1000);
         assert_eq!([32 << 10, (32 << 10) + 1].map(|most| with(most).streams_awaited), [false, true]);
         let without = |kernel_copy, is_oversubscribed| {

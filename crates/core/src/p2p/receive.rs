@@ -198,7 +198,7 @@ impl Messages {
     }
 
     fn unstore(&mut self, stored: Stored) {
-        /// As many as one peer's credit can fill with small messages; of the longest ones they hold 8 MiB.
+        /// As many as one peer's credit can fill with small messages. It allows four of the longest.
         const SPARE_MAX: usize = 64;
         if let Stored::Bytes(bytes) = stored
             && self.spare.len() < SPARE_MAX

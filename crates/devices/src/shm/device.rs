@@ -166,7 +166,7 @@ impl Shm {
             })
             .collect();
         let (first_process, local_ranks) = local_ranks_of(&config.processes);
-        let payload_bytes_max = segment.ring(me, me).data_bytes_max();
+        let payload_bytes_max = segment.ring(me, me).data_bytes_max(&Processor::here());
         Ok(Self {
             rails: [profiles::shm(&profiles::Shm {
                 slot_bytes: ring::SLOT_BYTES,
@@ -566,6 +566,7 @@ impl Device for Shm {
 
     fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
         let Peer { sender, receiver, .. } = &self.peers[incoming.slot as usize];
+        let manner = sender.manner_out(receiver.bytes_in_lines());
         let (mut done, mut idle) = (0, 0);
         while done < into.len() {
             let piece = receiver.written(done);
@@ -577,7 +578,7 @@ impl Device for Shm {
                 std::hint::spin_loop();
                 continue;
             }
-            sys::copy_out(piece, &into.part(done, piece.len()), sender.copies_page_wise());
+            sys::copy_out(piece, &into.part(done, piece.len()), manner);
             done += piece.len();
             idle = 0;
         }

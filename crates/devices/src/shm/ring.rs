@@ -10,7 +10,7 @@
 //! slots   | word  header payload.. | header payload..  word | ...     power of two, one line each
 //! near    | payload ............ | payload ........ |  (rest unused)  power of two lines
 //! bulk    | payload ............................................ |    power of two lines, or none
-//! blocks  | payload ............ | payload ........ |             128 KiB each, or none
+//! blocks  | payload ............ | payload ........ |             one packet each, or none
 //! released| slots, near lines | bulk lines | : written by the reader, seldom
 //! filled  | near lines | bulk lines | blocks | areas | : written by the writer, with packets in pieces; the
 //!                                                 last once
@@ -92,12 +92,22 @@ pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
 /// Payload bytes of a pair of slots, in one run. With a slot and a data line a message of 64 bytes took 0.40
 /// µs, in a pair it takes 0.33: the lines of a pair come over together.
 const PAIR_BYTES: usize = 2 * SLOT_BYTES;
-/// Payload bytes of the longest packet.
-const PACKET_BYTES_MAX: usize = 128 << 10;
-/// Lines of a block: any packet has room, and 16 KiB more, so that the beginnings of all blocks do not have
-/// the same few places in a cache.
-pub(crate) const BLOCK_LINES: usize =
-    if cfg!(loom) { 4 } else { (PACKET_BYTES_MAX + (16 << 10)) / LINE_BYTES };
+/// Payload bytes of the longest packet. Between two cores of a Zen 5 messages of 256 KiB to 4 MiB take a
+/// fourteenth to a sixth longer in packets of 128 KiB.
+const PACKET_BYTES_MAX: usize = 512 << 10;
+
+/// Data begin so far behind the beginning of a block, which begins a page, in lines (2 KiB). Buffers begin
+/// pages or, from `malloc`, 16 bytes behind; where what is written lies up to a line further in its page than
+/// what is read, reads wait for writes (`buffer/copy.rs` of the core): 128 KiB took a Zen 5 2.3 µs, not 2.0.
+const BLOCK_BEGIN_LINES: usize = if cfg!(loom) { 0 } else { 32 };
+
+/// Lines of a block beside so many bulk lines: any packet has room, and 16 KiB more, so that the beginnings
+/// of all blocks do not have the same few places in a cache.
+pub(crate) const fn block_lines(bulk_count: usize) -> usize {
+    let (longest, most) = (bulk_count / 4, PACKET_BYTES_MAX / LINE_BYTES);
+    let longest = if longest < most { longest } else { most };
+    if cfg!(loom) { 4 } else { longest + (16 << 10) / LINE_BYTES }
+}
 
 /// Where the slot of a packet that is placed, in a block or in a `SHORT_RUN` has, behind a header that
 /// leaves room, the start of its run, or which block, and the count of near lines that its writer has
@@ -179,14 +189,13 @@ impl Ring {
         let [near, bulk] = self.areas.map(<[Line]>::len);
         assert!(self.pairs.len().is_power_of_two() && near.is_power_of_two());
         assert!(bulk == 0 || bulk.is_power_of_two());
-        assert!(self.blocks.len().is_multiple_of(BLOCK_LINES));
+        assert!(self.blocks.len().is_multiple_of(self.block_lines()));
         self
     }
 
-    /// Maximum bytes of a packet in data lines (rule 5).
-    pub(crate) fn data_bytes_max(&self) -> usize {
-        let longest = self.areas.iter().map(|lines| lines.len() / 4 * LINE_BYTES).max();
-        longest.unwrap_or(0).min(PACKET_BYTES_MAX)
+    /// Lines of a block.
+    fn block_lines(&self) -> usize {
+        block_lines(self.areas[BULK].len())
     }
 
     /// The lines of a run.

@@ -1,6 +1,6 @@
 //! The blocks that two ranks hand to and fro with their packets (`ring.rs`, rule 7).
 
-use super::{BLOCK_LINES, LINE_BYTES, Line, Ring};
+use super::{BLOCK_BEGIN_LINES, LINE_BYTES, Line, Ring};
 use crate::shm::sys;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -33,6 +33,8 @@ impl Backing {
 /// that it writes, odd for those of the one that it reads.
 pub(crate) struct Blocks {
     rings: [&'static [Line]; 2],
+    /// Lines of each.
+    each: usize,
     backings: Option<[Backing; 2]>,
     /// Those that are this rank's: a stack, with what it has read last on top.
     stack: [u8; COUNT_MAX],
@@ -48,10 +50,11 @@ impl Blocks {
     /// Those of the ring that this rank writes, which are its own at first, and of the one that it reads.
     pub(crate) fn of(written: &Ring, read: &Ring, backings: Option<[Backing; 2]>) -> Self {
         let rings = [written.blocks, read.blocks];
-        assert!(rings.iter().all(|lines| lines.len() <= BLOCKS_COUNT_MAX * BLOCK_LINES));
-        let mut blocks =
-            Self { rings, backings, stack: [0; COUNT_MAX], count: 0, mine: 0, backed_counts: [0; COUNT_MAX] };
-        for index in (0..written.blocks.len() / BLOCK_LINES).rev() {
+        let each = written.block_lines();
+        assert!(rings.iter().all(|lines| lines.len() <= BLOCKS_COUNT_MAX * each));
+        let (stack, backed_counts) = ([0; COUNT_MAX], [0; COUNT_MAX]);
+        let mut blocks = Self { rings, each, backings, stack, count: 0, mine: 0, backed_counts };
+        for index in (0..written.blocks.len() / each).rev() {
             blocks.give(2 * index);
         }
         blocks
@@ -62,15 +65,19 @@ impl Blocks {
         self.rings.iter().map(|lines| lines.len() as u64).sum()
     }
 
-    /// The first lines of a block.
+    /// The lines of a packet in a block.
     pub(super) fn run(&self, number: usize, need: u64) -> &'static [Line] {
-        let (side, index) = (number % 2, number / 2);
-        &self.rings[side][index * BLOCK_LINES..][..need as usize]
+        &self.rings[number % 2][self.begin(number) + BLOCK_BEGIN_LINES..][..need as usize]
+    }
+
+    /// Where a block begins in the lines of its ring.
+    fn begin(&self, number: usize) -> usize {
+        number / 2 * self.each
     }
 
     /// Whether there is such a block and it is the other rank's.
     pub(super) fn is_theirs(&self, number: u64) -> bool {
-        let count = (self.rings[number as usize % 2].len() / BLOCK_LINES) as u64;
+        let count = (self.rings[number as usize % 2].len() / self.each) as u64;
         number / 2 < count && self.mine >> number & 1 == 0
     }
 
@@ -86,7 +93,7 @@ impl Blocks {
         self.count = self.count.checked_sub(1)?;
         let number = usize::from(self.stack[self.count]);
         self.mine &= !(1 << number);
-        if need as usize > self.backed_counts[number] {
+        if need as usize + BLOCK_BEGIN_LINES > self.backed_counts[number] {
             self.back(number, need);
         }
         Some(number)
@@ -95,30 +102,28 @@ impl Blocks {
     /// Has the system provide and map the memory of a block's first lines, in stretches.
     #[cold]
     fn back(&mut self, number: usize, need: u64) {
-        let first = self.backed_counts[number];
-        let lines = self.rings[number % 2];
-        let block_at = number / 2 * BLOCK_LINES;
-        let end = self.backed_to(number, need);
+        let (first, end) = self.backed_to(number, need);
         let Some(backings) = &self.backings else { return };
-        for at in (block_at + first..block_at + end).step_by(BACKED_LINES) {
-            backings[number % 2].provide(at, &lines[at..at + BACKED_LINES]);
+        for at in (first..end).step_by(BACKED_LINES) {
+            let lines = &self.rings[number % 2][at..end.min(at + BACKED_LINES)];
+            backings[number % 2].provide(at, lines);
         }
     }
 
     /// The other rank has used so many lines of it: has the system map their memory.
     #[inline]
     pub(super) fn map(&mut self, number: usize, need: u64) {
-        if need as usize > self.backed_counts[number] {
-            let first = self.backed_counts[number];
-            let end = self.backed_to(number, need);
-            sys::map_for_reading(&self.run(number, end as u64)[first..]);
+        if need as usize + BLOCK_BEGIN_LINES > self.backed_counts[number] {
+            let (first, end) = self.backed_to(number, need);
+            sys::map_for_reading(&self.rings[number % 2][first..end]);
         }
     }
 
-    fn backed_to(&mut self, number: usize, need: u64) -> usize {
-        let end = (need as usize).next_multiple_of(BACKED_LINES).min(BLOCK_LINES);
-        self.backed_counts[number] = end;
-        end
+    /// A packet needs so many lines of the block: those of the ring that get their memory now.
+    fn backed_to(&mut self, number: usize, need: u64) -> (usize, usize) {
+        let end = (need as usize + BLOCK_BEGIN_LINES).next_multiple_of(BACKED_LINES).min(self.each);
+        let first = std::mem::replace(&mut self.backed_counts[number], end);
+        (self.begin(number) + first, self.begin(number) + end)
     }
 }
 
@@ -297,13 +302,14 @@ mod tests {
     fn memory_of_a_block_is_provided_once_and_where_it_is_used() {
         let [there, back] = rings(2);
         let file = Arc::new(sys::memory_file().unwrap());
-        sys::set_length(&file, 4 * BLOCK_LINES * LINE_BYTES).unwrap();
-        let backings = |ats: [usize; 2]| {
-            Some(ats.map(|at| Backing { file: file.clone(), at: at * BLOCK_LINES * LINE_BYTES }))
-        };
+        let block_bytes = there.block_lines() * LINE_BYTES;
+        sys::set_length(&file, 4 * block_bytes).unwrap();
+        let backings =
+            |ats: [usize; 2]| Some(ats.map(|at| Backing { file: file.clone(), at: at * block_bytes }));
         let mut ends = [End::new(there, back, backings([0, 2])), End::new(back, there, backings([2, 0]))];
         let provided_bytes = || rustix::fs::fstat(&file).unwrap().st_blocks as usize * 512;
-        let expected = [(0, 60, 64), (1, 60, 64), (0, 100, 128), (1, 128, 128), (1, 60, 192)];
+        // The first 2 KiB of a block hold nothing.
+        let expected = [(0, 62, 64), (1, 62, 64), (0, 63, 128), (1, 126, 128), (1, 60, 192), (0, 128, 272)];
         for (from, kib, expected_kib) in expected {
             assert!(ends[from].send(&vec![7; kib << 10]));
             assert_eq!(provided_bytes(), expected_kib << 10, "{kib} KiB from {from}");

@@ -3,8 +3,8 @@
 
 use super::word::lengths;
 use super::{
-    AREAS_COUNT, AtomicU64, BLOCK_LINES, Counts, Filled, LINE_BYTES, Line, PAIR_BYTES, Pair, Receiver,
-    Released, Ring, SLOT_BYTES,
+    AREAS_COUNT, AtomicU64, BULK, Counts, Filled, LINE_BYTES, Line, PAIR_BYTES, Pair, Receiver, Released,
+    Ring, SLOT_BYTES, block_lines,
 };
 use crate::shm::sys::Manner;
 
@@ -105,7 +105,7 @@ fn ring_with(slots_count: usize, lines_counts: [usize; AREAS_COUNT], blocks_coun
     Ring {
         pairs: (0..slots_count / 2).map(pair).collect::<Vec<_>>().leak(),
         areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
-        blocks: (0..blocks_count * BLOCK_LINES).map(line).collect::<Vec<_>>().leak(),
+        blocks: (0..blocks_count * block_lines(lines_counts[BULK])).map(line).collect::<Vec<_>>().leak(),
         counts: Box::leak(Box::new(Counts {
             released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
             filled: Filled { lines: [0; AREAS_COUNT + 1].map(AtomicU64::new), areas: AtomicU64::new(0) },

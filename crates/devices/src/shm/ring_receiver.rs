@@ -151,12 +151,10 @@ impl Receiver {
     /// The same for a packet with data lines.
     fn see_long(&mut self) -> Seen {
         let (header_bytes, payload_bytes) = lengths(self.word);
-        if header_bytes > HEADER_BYTES_MAX
-            || data_bytes(header_bytes, payload_bytes) > self.ring.data_bytes_max()
-        {
+        if header_bytes > HEADER_BYTES_MAX || !self.is_told && !self.hear_areas() {
             return Seen::Corrupt;
         }
-        if !self.is_told && !self.hear_areas() {
+        if data_bytes(header_bytes, payload_bytes) > self.areas.data_bytes_max() {
             return Seen::Corrupt;
         }
         let [is_placed, is_in_block] = [PLACED, IN_BLOCK].map(|flag| self.word as usize & flag != 0);
@@ -237,6 +235,11 @@ impl Receiver {
     pub(super) fn is_whole(&self) -> bool {
         let (filled, need) = self.filled_lines();
         filled == need
+    }
+
+    /// Length of the payload of the packet at the front, if it is not in a block, else 0.
+    pub(crate) fn bytes_in_lines(&self) -> usize {
+        if self.word as usize & IN_BLOCK == 0 { lengths(self.word).1 } else { 0 }
     }
 
     /// The payload of the packet in pieces at the front from byte `from` on, as far as it is written.

@@ -202,7 +202,7 @@ impl Sender {
         assert!(header.len() <= HEADER_BYTES_MAX, "header of {} bytes", header.len());
         let payload_bytes = payload[0].len() + payload[1].len();
         let data_bytes = data_bytes(header.len(), payload_bytes);
-        let data_bytes_max = self.ring.data_bytes_max();
+        let data_bytes_max = self.areas.data_bytes_max();
         assert!(
             data_bytes <= data_bytes_max,
             "packet with {data_bytes} bytes of data, at most {data_bytes_max}"
@@ -367,8 +367,17 @@ impl Sender {
         if self.is_of_other_core { self.trials.are_near() } else { Some(false) }
     }
 
+    /// How pieces of a packet that comes from the same rank with so many bytes in lines are copied out.
+    pub(crate) fn manner_out(&self, bytes_in_lines: usize) -> Manner {
+        match bytes_in_lines > self.processor.loop_out_above_bytes {
+            _ if self.copies_page_wise() => Manner::PageWise,
+            true => Manner::InLoop,
+            false => Manner::Plain,
+        }
+    }
+
     /// Whether pieces are copied several pages side by side.
-    pub(crate) fn copies_page_wise(&self) -> bool {
+    fn copies_page_wise(&self) -> bool {
         self.is_of_other_core && self.processor.copies_page_wise
     }
 
@@ -464,7 +473,7 @@ impl Sender {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::{BLOCK_LINES, BLOCKS_COUNT_MAX};
+    use super::super::{BLOCK_BEGIN_LINES, BLOCKS_COUNT_MAX, PACKET_BYTES_MAX, block_lines};
     use super::*;
 
     /// `bench/past.h` copies as this does, without the library.
@@ -484,8 +493,11 @@ mod tests {
         assert_eq!(any.near_run_max, lines("BULK_FROM"));
         assert_eq!(amd.in_pieces_bytes_min, kib("AMD_PIECES_FROM"));
         assert_eq!(amd.piece_lines, [(lines("AMD_PIECE_MIN"), lines("AMD_PIECE_MAX")); 2]);
+        assert_eq!(Processor::ZEN_5.piece_lines, [(lines("ZEN_5_PIECE_MIN"), lines("ZEN_5_PIECE_MAX")); 2]);
         assert_eq!(STREAMED_PIECE_LINES, lines("PAST_PIECE"));
+        assert_eq!(amd.piece_lines(BULK, usize::MAX), lines("EIGHTH_MAX"));
         assert_eq!(WHOLE_BYTES_MAX, kib("PAST_PIECES_ABOVE"));
+        assert_eq!(Processor::ZEN_5.loop_out_above_bytes, kib("ZEN_5_LOOP_OUT_ABOVE"));
         assert_eq!(any.block_lines_min, amd.block_lines_min);
         let in_lines = [WHOLE_BYTES_MAX + 1, 16 << 10].map(|bytes| lines_for(bytes) as usize);
         for lines_count in in_lines {
@@ -496,7 +508,10 @@ mod tests {
         assert_eq!(amd.block_lines_max, u64::MAX);
         let no_block = format!("#define NO_BLOCK_BYTES {}\n", (amd.block_lines_min - 1) * LINE_BYTES as u64);
         assert!(text.contains(&no_block) && text.contains("#define BLOCKS 8\n"), "{no_block}");
-        assert!(text.contains("#define BLOCK_BYTES ((size_t)(128 + 16) << 10)\n"));
-        assert_eq!((BLOCKS_COUNT_MAX, BLOCK_LINES * LINE_BYTES), (8, (128 + 16) << 10));
+        assert_eq!(PACKET_BYTES_MAX, kib("AMD_PACKET"));
+        assert!(text.contains("#define BLOCK_BYTES ((size_t)(AMD_PACKET_KIB + 16) << 10)\n"));
+        let block_bytes = block_lines(4 * PACKET_BYTES_MAX / LINE_BYTES) * LINE_BYTES;
+        assert_eq!((BLOCKS_COUNT_MAX, block_bytes), (8, kib("AMD_PACKET") + (16 << 10)));
+        assert_eq!(BLOCK_BEGIN_LINES, lines("BLOCK_BEGIN"));
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn ring_with(slots_count: usize, lines_counts: [usize; AREAS_COUNT], 
     let ring = Ring {
         pairs: (0..slots_count / 2).map(pair).collect::<Vec<_>>().leak(),
         areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
-        blocks: (0..blocks_count * BLOCK_LINES).map(line).collect::<Vec<_>>().leak(),
+        blocks: (0..blocks_count * block_lines(lines_counts[BULK])).map(line).collect::<Vec<_>>().leak(),
         counts: Box::leak(Box::new(Counts {
             released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
             filled: Filled { lines: [0; AREAS_COUNT + 1].map(AtomicU64::new), areas: AtomicU64::new(0) },
@@ -113,7 +113,8 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
         for step in 0..600 {
             if random.index(2) == 0 {
                 let header_bytes = random.index(HEADER_BYTES_MAX + 1);
-                let max = ring.data_bytes_max() - if header_bytes > SLOT_BYTES { header_bytes } else { 0 };
+                let max = ring.data_bytes_max(&processor)
+                    - if header_bytes > SLOT_BYTES { header_bytes } else { 0 };
                 let header = random.bytes(header_bytes);
                 let payload_bytes = random_length(&mut random, max);
                 let payload = random.bytes(payload_bytes);
@@ -150,7 +151,7 @@ fn rings_both_ways_are_queues_that_tell_what_is_released() {
             let me = random.index(2);
             let (sender, receiver) = &mut ends[me];
             if random.index(2) == 0 {
-                let payload_bytes = random_length(&mut random, rings[me].data_bytes_max());
+                let payload_bytes = random_length(&mut random, rings[me].data_bytes_max(&Processor::ANY));
                 let payload = random.bytes(payload_bytes);
                 if sender.push(&[me as u8; 32], [&payload, &[]], receiver).is_ok() {
                     models[me].push_back(payload);
@@ -311,21 +312,28 @@ fn no_line_is_written_again_before_it_is_released() {
 
 #[test]
 fn a_use_of_the_lines_that_no_writer_has_is_an_error() {
-    let read = |word: u64| {
+    let read_long = |word: u64, payload_bytes: usize| {
         let ring = ring(16, [64, 256]);
         ring.counts.filled.areas.store(word, Ordering::Relaxed);
-        ring.word(0).store(word_of(1, 8, 200), Ordering::Release);
+        ring.word(0).store(word_of(1, 8, payload_bytes), Ordering::Release);
         Receiver::new(ring).poll()
     };
+    let read = |word| read_long(word, 200);
     // Exponents of the near and bulk lines' counts, and the longest run in near lines.
     let word = |near: u64, bulk: u64, run_max: u64| run_max << 16 | bulk << 8 | near;
-    for (near, bulk, run_max) in [(6, 8, 16), (6, 8, 1), (5, 8, 8), (6, 8, 0)] {
+    for (near, bulk, run_max) in [(6, 8, 16), (6, 8, 1), (5, 8, 8), (6, 8, 0), (6, 7, 16), (6, 0, 16)] {
         assert_eq!(read(word(near, bulk, run_max)), Seen::Packet, "{near} {bulk} {run_max}");
     }
-    let bad =
-        [(7, 8, 16), (6, 9, 16), (6, 8, 17), (6, 7, 16), (6, 0, 16), (64, 8, 16), (6, 64, 16), (0, 0, 0)];
+    let bad = [(7, 8, 16), (6, 9, 16), (6, 8, 17), (64, 8, 16), (6, 64, 16), (0, 0, 0)];
     for (near, bulk, run_max) in bad {
         assert_eq!(read(word(near, bulk, run_max)), Seen::Corrupt, "{near} {bulk} {run_max}");
+    }
+    // A packet takes a quarter of an area at most.
+    for (bulk, lines_count) in [(8, 64), (7, 32), (0, 16)] {
+        for (bytes, expected) in [(0, Seen::Packet), (1, Seen::Corrupt)] {
+            let payload_bytes = lines_count * LINE_BYTES + bytes;
+            assert_eq!(read_long(word(6, bulk, 16), payload_bytes), expected, "{bulk} {payload_bytes}");
+        }
     }
 }
 
@@ -372,7 +380,7 @@ fn the_longest_packet_always_finds_room_in_an_empty_ring() {
                 receiver.release();
             }
         }
-        let payload = vec![3; ring.data_bytes_max()];
+        let payload = vec![3; ring.data_bytes_max(&Processor::here())];
         push(&mut sender, &[1; 8], [&payload, &[]]).expect("room");
     }
 }
@@ -408,7 +416,9 @@ fn a_full_ring_takes_nothing_of_a_packet() {
 fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
     let ring = ring(4, [16, 0]);
     let mut receiver = Receiver::new(ring);
-    for (header_bytes, payload_bytes) in [(8, 0xff_ffff), (200, 10), (0, ring.data_bytes_max() + 1)] {
+    for (header_bytes, payload_bytes) in
+        [(8, 0xff_ffff), (200, 10), (0, ring.data_bytes_max(&Processor::ANY) + 1)]
+    {
         ring.word(0).store(word_of(1, header_bytes, payload_bytes), Ordering::Relaxed);
         assert_eq!(receiver.poll(), Seen::Corrupt);
     }
@@ -568,7 +578,8 @@ fn two_threads_see_every_packet_whole_and_in_order() {
     let writer = std::thread::spawn(move || {
         let mut random = Random::new(7);
         for index in 0..COUNT {
-            let payload = vec![index as u8; random_length(&mut random, ring.data_bytes_max())];
+            let payload =
+                vec![index as u8; random_length(&mut random, ring.data_bytes_max(&Processor::here()))];
             while push(&mut sender, &index.to_ne_bytes(), [&payload, &[]]).is_err() {
                 std::thread::yield_now();
             }
@@ -577,7 +588,7 @@ fn two_threads_see_every_packet_whole_and_in_order() {
     let mut random = Random::new(7);
     let mut pieces = Vec::new();
     for index in 0..COUNT {
-        let length = random_length(&mut random, ring.data_bytes_max());
+        let length = random_length(&mut random, ring.data_bytes_max(&Processor::here()));
         let seen = loop {
             match receiver.poll() {
                 Seen::Nothing => std::thread::yield_now(),

@@ -18,7 +18,7 @@ use super::active::{ActiveSenders, LOCAL_SIZE_MAX};
 use super::collectives::room::{ROOMS_COUNT, RoomLayout};
 use super::cooperative::Copy;
 use super::ring::{
-    AREAS_COUNT, BLOCK_LINES, BLOCKS_COUNT_MAX, Backing, Blocks, Counts, LINE_BYTES, Line, Pair, Ring,
+    AREAS_COUNT, BLOCKS_COUNT_MAX, Backing, Blocks, Counts, LINE_BYTES, Line, Pair, Ring, block_lines,
 };
 use super::sys::{self, Mapping};
 use super::words::{ANSWER_BYTES, CallWords, NAMES_BYTES, Told, Words};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 11;
+const VERSION: u64 = 12;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -153,8 +153,8 @@ impl RingSize {
     /// most 10 MiB of resident memory a rank at 32 ranks). Packets that go to and fro touch the blocks first.
     pub fn for_ranks(local_size: u32) -> Self {
         let (slots_count, near_bytes, bulk_bytes) = match local_size {
-            0..=2 => (256, 128 << 10, 2 << 20), // with blocks 1 pair × 2 × 3.3 MiB = 6.5 MiB
-            3..=4 => (256, 128 << 10, 1 << 20), // 3 × 2 × 1.7 MiB = 10.2 MiB
+            0..=2 => (256, 128 << 10, 2 << 20), // with blocks 1 pair × 2 × 6.3 MiB = 12.5 MiB
+            3..=4 => (256, 128 << 10, 1 << 20), // 3 × 2 × 2.2 MiB = 13.2 MiB
             5..=8 => (256, 128 << 10, 512 << 10), // 7 × 2 × 944 KiB = 12.9 MiB
             9..=16 => (256, 128 << 10, 0),      // 15 × 2 × 144 KiB = 4.2 MiB
             17..=32 => (128, 32 << 10, 0),      // 31 × 2 × 40 KiB = 2.4 MiB
@@ -167,7 +167,7 @@ impl RingSize {
     /// Lines of its blocks: one for each 256 KiB of bulk lines.
     fn block_lines(self) -> usize {
         let count = self.lines_counts[1] as usize * LINE_BYTES / (256 << 10);
-        count.min(BLOCKS_COUNT_MAX) * BLOCK_LINES
+        count.min(BLOCKS_COUNT_MAX) * block_lines(self.lines_counts[1] as usize)
     }
 
     fn bytes(self) -> usize {
@@ -449,7 +449,7 @@ mod tests {
     #[test]
     fn a_ring_of_two_is_large_and_one_of_many_small() {
         let bytes = [2, 129].map(|local_size| RingSize::for_ranks(local_size).bytes());
-        assert_eq!(bytes, [(16 << 10) + (128 << 10) + (2 << 20) + 8 * (144 << 10), 12 << 10]);
+        assert_eq!(bytes, [(16 << 10) + (128 << 10) + (2 << 20) + 8 * (528 << 10), 12 << 10]);
     }
 
     #[test]
@@ -529,7 +529,8 @@ mod tests {
             assert!(ring.bytes() <= before.bytes() && ring.slots_count <= before.slots_count);
             // As the simulator counts them.
             let blocks_count = ayatori_core::device::profiles::shm_blocks_count(n) as usize;
-            assert_eq!(ring.block_lines(), blocks_count * BLOCK_LINES, "{n} ranks");
+            let each = block_lines(ring.lines_counts[1] as usize);
+            assert_eq!(ring.block_lines(), blocks_count * each, "{n} ranks");
             before = ring;
         }
         assert_eq!(before.lines_counts[1], 0, "a thousand ranks");

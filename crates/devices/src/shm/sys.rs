@@ -379,15 +379,17 @@ unsafe fn ends<T: Copy>(at: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// How to copy into lines that a rank on another CPU has read.
+/// How to copy into lines that a rank on another CPU has read, or out of those that it has written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Manner {
     /// As memory is copied.
     Plain,
     /// Long data page by page side by side ([`copy_pages`]).
     PageWise,
-    /// Past the caches, without fetching what is written over ([`stream`]).
+    /// Into lines: past the caches, without fetching what is written over ([`stream`]).
     Streaming,
+    /// Out of lines: by a loop ([`buffer::copy_by_loop`]).
+    InLoop,
 }
 
 /// Copies the program's data into lines that a rank on another CPU has just read.
@@ -399,7 +401,7 @@ pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize, manner: M
     // SAFETY: by the contract above; the parts lie one after the other.
     unsafe {
         let done = match manner {
-            Manner::Plain => 0,
+            Manner::Plain | Manner::InLoop => 0,
             Manner::PageWise => copy_pages::<4>(from, to, len),
             Manner::Streaming => stream(from, to, len),
         };
@@ -441,7 +443,7 @@ unsafe fn stream(_from: *const u8, _to: *mut u8, _len: usize) -> usize {
 ///
 /// # Panics
 /// If the lengths differ.
-pub(crate) fn copy_out(piece: &[u8], into: &Buffer, is_page_wise: bool) {
+pub(crate) fn copy_out(piece: &[u8], into: &Buffer, manner: Manner) {
     let len = piece.len();
     assert_eq!(len, into.len(), "a piece and its place");
     let (from, Some(to)) = (piece.as_ptr(), into.as_ptr()) else { return };
@@ -449,9 +451,13 @@ pub(crate) fn copy_out(piece: &[u8], into: &Buffer, is_page_wise: bool) {
     // mapped by this library, which gives its memory to no program as a buffer.
     unsafe {
         let mut done = 0;
-        if is_page_wise {
-            done += copy_pages::<8>(from, to, len);
-            done += copy_pages::<4>(from.add(done), to.add(done), len - done);
+        match manner {
+            Manner::PageWise => {
+                done += copy_pages::<8>(from, to, len);
+                done += copy_pages::<4>(from.add(done), to.add(done), len - done);
+            }
+            Manner::InLoop => return buffer::copy_by_loop(from, to, len),
+            Manner::Plain | Manner::Streaming => {}
         }
         buffer::copy(from.add(done), to.add(done), len - done);
     }
@@ -608,7 +614,7 @@ mod tests {
     fn long_copies_move_each_byte_to_its_place_and_no_other() {
         let pages = |count: usize| count * PAGE_BYTES;
         for len in [0, 63, pages(4) - 1, pages(4), pages(7) + 65, pages(8), pages(12) + 1, pages(20) + 100] {
-            for manner in [Manner::Plain, Manner::PageWise, Manner::Streaming] {
+            for manner in [Manner::Plain, Manner::PageWise, Manner::Streaming, Manner::InLoop] {
                 // From the beginning of a line, and from another place.
                 for at in [LINE_BYTES, 1] {
                     let from: Vec<u8> = (0..len).map(|at| (at / 61 % 251) as u8 + 1).collect();
@@ -620,7 +626,7 @@ mod tests {
                     assert!(memory[..at].iter().chain(&memory[at + len..]).all(|&byte| byte == 0));
                     // SAFETY: `len` bytes from 1 on are within `out`, which nothing else uses.
                     let into = unsafe { Buffer::from_raw_parts(out.as_mut_ptr().add(1), len) };
-                    copy_out(&memory[at..at + len], &into, manner == Manner::PageWise);
+                    copy_out(&memory[at..at + len], &into, manner);
                     let whole = [&[0], &from[..], &[0]].concat();
                     assert!(memory[at..at + len] == from && out == whole, "{len} bytes, {manner:?}");
                 }

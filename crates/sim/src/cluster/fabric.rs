@@ -202,10 +202,12 @@ pub(super) struct Fabric {
 
 /// What a slot of a shared memory ring holds, bytes.
 const SHM_SLOT_BYTES: usize = 56;
-/// The longest packet of a shared memory ring among so many ranks of a host, bytes
-/// (`ayatori_devices::shm`, segment).
-fn shm_payload_bytes_max(ranks_count: u32) -> usize {
+/// The longest packet of a shared memory ring among so many ranks of a host, bytes, and where long packets go
+/// in blocks (`ayatori_devices::shm`, segment and processor).
+fn shm_payload_bytes_max(ranks_count: u32, has_long_blocks: bool) -> usize {
     match ranks_count {
+        0..=2 if has_long_blocks => 512 << 10,
+        3..=4 if has_long_blocks => 256 << 10,
         0..=8 => 128 << 10,
         9..=16 => NEAR_BYTES_MAX,
         17..=32 => 8 << 10,
@@ -223,14 +225,15 @@ fn rails(
     let said = config.sockets.as_ref().and_then(|sockets| sockets.said_bytes_per_s);
     let rate = |nic: usize| said.unwrap_or_else(|| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64);
     let (bandwidth_bytes_per_s, latency_ps) = (config.memory_bytes_per_s, config.memory_latency_ps);
-    let payload_bytes_max = shm_payload_bytes_max(occupancy.ranks_count);
+    let has_long_blocks = !config.rates.block_relay.is_empty();
+    let payload_bytes_max = shm_payload_bytes_max(occupancy.ranks_count, has_long_blocks);
     let shm = || {
         profiles::shm(&profiles::Shm {
             slot_bytes: SHM_SLOT_BYTES,
             payload_bytes_max,
             kernel_copy: true,
             is_oversubscribed: occupancy.is_oversubscribed(),
-            has_long_blocks: !config.rates.block_relay.is_empty(),
+            has_long_blocks,
         })
     };
     if let Some(Profile { device, mtu_bytes }) = config.profile {
