@@ -51,7 +51,8 @@ impl Survivors<'_> {
     }
 
     fn collectives(&mut self) -> Collectives<'_> {
-        Collectives { own: &mut *self.collectives, comms: &mut *self.comms, messages: &mut *self.messages }
+        let Self { collectives, comms, messages, .. } = self;
+        Collectives { own: collectives, comms, messages, is_awaited: false }
     }
 
     fn any_comm(&self, comm: CommId) -> Result<&Communicator, Error> {

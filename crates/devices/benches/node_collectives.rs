@@ -93,7 +93,7 @@ fn rank(rank: u32, size: u32, address: String) {
     let processes: Vec<ProcessId> = (0..size).map(ProcessId).collect();
     let config = ShmConfig::new(rank, processes.clone());
     let mut device = Shm::attach(&Source::Address(address), &config).unwrap();
-    let occupancy = Occupancy { ranks_count: size, cpus_count: config.cpus_count };
+    let occupancy = Occupancy::new(size, config.cpus_count);
     let mut collectives = device.open_room(ContextId::WORLD, processes.into_iter(), occupancy).unwrap();
     let mut memory = [vec![0u8; 64 << 10], vec![0u8; 64 << 10]];
     let [a, b] = memory.each_mut().map(|m| {

@@ -10,7 +10,7 @@ use ayatori_core::device::{Device, Gap, RailCapabilities};
 use ayatori_core::ids::{ProcessId, RailSet};
 use ayatori_core::link::Policy;
 use ayatori_core::transfer::choose::{self, Rails, Shape};
-use ayatori_devices::shm::{Occupancy, Shm, fabric, is_direct, is_exchange, room_bytes_max};
+use ayatori_devices::shm::{self, Shm, fabric, is_direct, is_exchange, room_bytes_max};
 use ayatori_devices::tcp::{Interface, Settings};
 use ayatori_launch::environment::{self, Launch};
 use ayatori_launch::machine::hostname;
@@ -251,7 +251,7 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
         })?;
     let cpus_count = std::thread::available_parallelism().map_or(1, usize::from);
     let cpus_count = u32::try_from(cpus_count).unwrap_or(u32::MAX);
-    let occupancy = Occupancy { ranks_count: ranks, cpus_count };
+    let occupancy = shm::occupancy(ranks, cpus_count);
     let question = Question { collective, bytes, size: ranks, commutative: true };
     let mut text = String::new();
     if ranks > 1 && is_direct(&question, occupancy) {

@@ -51,6 +51,8 @@ pub(crate) struct Running {
     pub(crate) then: Option<Then>,
     /// Why it will fail, once its messages have ended.
     pub(crate) failure: Option<Error>,
+    /// Its caller does nothing else before it is over.
+    pub(crate) is_awaited: bool,
 }
 
 impl Running {

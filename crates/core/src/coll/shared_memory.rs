@@ -86,7 +86,9 @@ pub fn alltoall_segment_bytes(block_bytes: usize, done_bytes: usize, size: u32, 
 
 /// Longest data that go through a room where each rank has a CPU, in bytes of a [`Question`] among `size`
 /// members. Longer ones gain from schedules of messages, which the kernel copies once. A broadcast is
-/// written once and read by all at the same time: no schedule does better.
+/// written once and read by all at the same time: no schedule does better; but where long packets go in
+/// blocks, one between two members is a message. (16, 64 and 256 KiB on near cores of a Zen 5, with a barrier:
+/// 1.1, 2.1 and 5.6 µs as messages, 2.3, 5.3 and 16.6 copied by the kernel.)
 ///
 /// Measured with 2 to 16 ranks on 16 CPUs (Intel Xeon, model 207); `docs/shm-speed.md` has the figures.
 /// With more ranks than CPUs each message costs a turn on a CPU, and there is no limit (4 and 8 ranks on 2
@@ -97,6 +99,7 @@ pub fn room_bytes_max(collective: Collective, size: u32, occupancy: Occupancy) -
     }
     let size = size as usize;
     match collective {
+        Collective::Bcast if size <= 2 && occupancy.has_long_blocks => 8 << 10,
         Collective::Barrier | Collective::Bcast => usize::MAX,
         Collective::Allreduce | Collective::Allgather if size <= 2 => EXCHANGE_BYTES_MAX,
         _ if size <= 2 => 8 << 10,
@@ -115,9 +118,16 @@ pub struct Occupancy {
     pub ranks_count: u32,
     /// CPUs that they have together.
     pub cpus_count: u32,
+    /// Long packets go in blocks ([`Shm`](crate::device::profiles::Shm)).
+    pub has_long_blocks: bool,
 }
 
 impl Occupancy {
+    /// Without blocks for long packets.
+    pub const fn new(ranks_count: u32, cpus_count: u32) -> Self {
+        Self { ranks_count, cpus_count, has_long_blocks: false }
+    }
+
     /// More ranks than CPUs.
     pub fn is_oversubscribed(self) -> bool {
         self.ranks_count > self.cpus_count
@@ -207,7 +217,7 @@ mod tests {
 
     fn asked(collective: Collective, bytes: usize, (ranks_count, cpus_count): (u32, u32)) -> bool {
         let question = Question { collective, bytes, size: ranks_count, commutative: true };
-        is_direct(&question, Occupancy { ranks_count, cpus_count })
+        is_direct(&question, Occupancy::new(ranks_count, cpus_count))
     }
 
     #[test]
@@ -219,12 +229,12 @@ mod tests {
     #[test]
     fn few_members_exchange_short_data_where_each_has_a_cpu() {
         let most =
-            |size, ranks_count, cpus_count| exchange_bytes_max(size, Occupancy { ranks_count, cpus_count });
+            |size, ranks_count, cpus_count| exchange_bytes_max(size, Occupancy::new(ranks_count, cpus_count));
         assert_eq!([most(2, 2, 2), most(16, 64, 64), most(2, 32, 2)], [Some(2048); 3]);
         assert_eq!([most(17, 64, 64), most(3, 32, 2)], [None; 2]);
         let is_exchange = |collective, bytes| {
             let question = Question { collective, bytes, size: 4, commutative: true };
-            super::is_exchange(&question, Occupancy { ranks_count: 4, cpus_count: 4 })
+            super::is_exchange(&question, Occupancy::new(4, 4))
         };
         assert!(is_exchange(Collective::Barrier, 0) && is_exchange(Collective::Allreduce, 2048));
         assert!(is_exchange(Collective::Alltoall, 512) && !is_exchange(Collective::Alltoall, 513));
@@ -270,7 +280,7 @@ mod tests {
     /// The same decision where lengths are just at the end of an area.
     #[test]
     fn data_that_fill_an_area_exactly_are_direct() {
-        let occupancy = Occupancy { ranks_count: 64, cpus_count: 1 };
+        let occupancy = Occupancy::new(64, 1);
         let area = area_bytes(64);
         let asked = |collective, bytes, size| {
             is_direct(&Question { collective, bytes, size, commutative: true }, occupancy)
@@ -282,7 +292,7 @@ mod tests {
         assert!(!asked(Collective::ReduceScatter, area + 64, 64));
         assert!(operand_fits(area, 64 << 20, occupancy), "a unit that is an area");
         // Blocks that fill the area, or a line of it for each member.
-        let crowd = Occupancy { ranks_count: 1024, cpus_count: 1 };
+        let crowd = Occupancy::new(1024, 1);
         let alltoall = |bytes, size| {
             is_direct(&Question { collective: Collective::Alltoall, bytes, size, commutative: true }, crowd)
         };
@@ -330,7 +340,7 @@ mod tests {
     fn algorithms_of_16_ranks_with_a_cpu_each_are_quick_ones() {
         use super::super::Algorithm as A;
         use super::super::select::choose;
-        let fabric = fabric(Occupancy { ranks_count: 16, cpus_count: 16 });
+        let fabric = fabric(Occupancy::new(16, 16));
         let taken = |collective, lengths: [usize; 4]| {
             lengths.map(|bytes| {
                 choose(&Question { collective, bytes, size: 16, commutative: true }, &fabric).algorithm
@@ -351,31 +361,30 @@ mod tests {
 
     #[test]
     fn ranks_that_share_cpus_pay_for_turns_on_them() {
-        let shared = fabric(Occupancy { ranks_count: 8, cpus_count: 2 });
+        let shared = fabric(Occupancy::new(8, 2));
         assert_eq!(shared.processors, Some(2));
-        let own = fabric(Occupancy { ranks_count: 8, cpus_count: 8 });
+        let own = fabric(Occupancy::new(8, 8));
         assert_eq!(own.processors, None);
     }
 
     #[test]
     fn broadcasts_are_lent_to_one_or_where_ranks_share_cpus_little() {
-        let lent = |size, ranks_count, len: usize| {
-            lent_lengths(size, Occupancy { ranks_count, cpus_count: 2 }).contains(&len)
-        };
+        let lent =
+            |size, ranks_count, len: usize| lent_lengths(size, Occupancy::new(ranks_count, 2)).contains(&len);
         assert!(lent(2, 2, 1 << 30) && lent(4, 4, 64 << 10) && lent(3, 32, 64 << 10));
         assert!(lent(4, 4, 32 << 10) && !lent(4, 4, (32 << 10) - 1));
         assert!(lent(2, 2, 8 << 10) && !lent(2, 2, (8 << 10) - 1));
         assert!(lent(4, 4, (512 << 10) - 1) && !lent(4, 4, 512 << 10));
         assert!(!lent(2, 2, 8) && !lent(4, 4, 1 << 20) && !lent(5, 5, 64 << 10));
         for size in 3..20 {
-            let own = Occupancy { ranks_count: size, cpus_count: size };
+            let own = Occupancy::new(size, size);
             assert!(lent_lengths(size, own).is_empty(), "{size}");
         }
     }
 
     #[test]
     fn what_does_not_commute_or_has_unequal_blocks_stays_out() {
-        let occupancy = Occupancy { ranks_count: 4, cpus_count: 2 };
+        let occupancy = Occupancy::new(4, 2);
         for collective in
             [Collective::Reduce, Collective::Allreduce, Collective::ReduceScatter, Collective::Scan]
         {
@@ -387,7 +396,7 @@ mod tests {
 
     #[test]
     fn long_elements_are_cut_for_the_room_where_a_unit_fits() {
-        let occupancy = Occupancy { ranks_count: 4, cpus_count: 2 };
+        let occupancy = Occupancy::new(4, 2);
         // 8,200 B are eighths of lines: eight elements are 1,025 lines, which an area of 64 KiB lacks.
         assert!(operand_fits(8200, 7 * 8200, occupancy));
         assert!(!operand_fits(8200, 8 * 8200, occupancy));

@@ -103,6 +103,6 @@ impl Collectives<'_> {
                 return Err(error);
             }
         };
-        Ok(Some(Box::new(Running { schedule, span, then, failure: None })))
+        Ok(Some(Box::new(Running { schedule, span, then, failure: None, is_awaited: false })))
     }
 }

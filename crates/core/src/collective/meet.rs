@@ -209,7 +209,7 @@ impl Collectives<'_> {
         let failure = self.messages.lost_member(&span.group);
         let making = Making { into, how: How::Meeting(meeting), memory };
         let then = Some(Then::Make(Box::new(making)));
-        Ok(Box::new(Running { schedule, span, then, failure }))
+        Ok(Box::new(Running { schedule, span, then, failure, is_awaited: false }))
     }
 
     /// The leaders give each other `own`; `remote_bytes` come back, behind it in the memory.

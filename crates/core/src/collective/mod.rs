@@ -49,9 +49,17 @@ pub struct Collectives<'a> {
     pub(crate) own: &'a mut Own,
     pub(crate) comms: &'a mut Communicators,
     pub(crate) messages: &'a mut Messages,
+    pub(crate) is_awaited: bool,
 }
 
 impl Collectives<'_> {
+    /// For the next that is started, by a caller that does nothing else before it is over: so it has time to
+    /// copy, where that is the quicker way of a message.
+    #[must_use]
+    pub fn awaited(self) -> Self {
+        Self { is_awaited: true, ..self }
+    }
+
     /// Runs a schedule made for this communicator. All members start their collective operations in the same
     /// order (MPI-5.0 §6.14). The buffers' contract holds until the request completes.
     pub fn start<D: Device>(
@@ -105,9 +113,13 @@ impl Collectives<'_> {
         let id = self.messages.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
         let status = match self.messages.lost_member(&span.group) {
             Some(error) => coll::Status::Failed(error),
-            None => schedule.start(&mut Carrier { messages: self.messages, device, span: &span, parent: id }),
+            None => {
+                let (span, is_awaited) = (&span, self.is_awaited);
+                schedule.start(&mut Carrier { messages: self.messages, device, span, parent: id, is_awaited })
+            }
         };
-        let running = Box::new(Running { schedule, span, then, failure: None });
+        let failure = None;
+        let running = Box::new(Running { schedule, span, then, failure, is_awaited: self.is_awaited });
         match self.settle_collective(id, status, running) {
             // All messages were there. What their senders are to be told, such as credit, leaves in the next
             // round: a caller that goes on without one would leave it to others to see to that.
@@ -141,7 +153,7 @@ impl Collectives<'_> {
             request.state = State::Collective(running);
             return None;
         }
-        let Running { schedule, span, then, failure } = *running;
+        let Running { schedule, span, then, failure, .. } = *running;
         self.own.pool.recycle(schedule);
         let result = match then {
             Some(Then::Make(making)) => self.finish_making(*making, failure),
@@ -178,10 +190,13 @@ impl Collectives<'_> {
         if step != BEGIN {
             running.schedule.complete(step, completion.into());
         }
-        let Running { schedule, span, failure, .. } = &mut *running;
+        let Running { schedule, span, failure, is_awaited, .. } = &mut *running;
+        let is_awaited = *is_awaited;
         let status = match *failure {
             Some(error) => coll::Status::Failed(error),
-            None => schedule.advance(&mut Carrier { messages: self.messages, device, span, parent }),
+            None => {
+                schedule.advance(&mut Carrier { messages: self.messages, device, span, parent, is_awaited })
+            }
         };
         if let Some(completion) = self.settle_collective(parent, status, running) {
             self.messages.complete(parent, completion);
@@ -240,6 +255,7 @@ struct Carrier<'a, D> {
     device: &'a mut D,
     span: &'a Span,
     parent: RequestId,
+    is_awaited: bool,
 }
 
 impl<D: Device> Carrier<'_, D> {
@@ -271,7 +287,7 @@ impl<D: Device> Transport for Carrier<'_, D> {
             envelope,
             buffer.into(),
             SendMode::Standard,
-            false,
+            self.is_awaited,
         )?;
         self.adopt(posted, step)
     }

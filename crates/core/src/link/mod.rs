@@ -202,6 +202,11 @@ impl Link {
         !is_held_back && length_bytes <= most && cells_of(length_bytes) <= self.credits
     }
 
+    /// Whether a sender that has receives under way, but nothing else, has time for a message of its own.
+    pub(crate) fn sends_beside_receives(&self) -> bool {
+        self.learns_beside_receives
+    }
+
     /// Whether a sender with nothing else under way measures which way a message of this length goes.
     /// `Some`: it does, and whether receives may be under way there.
     pub(crate) fn learns_eager(&self, length_bytes: usize) -> Option<bool> {

@@ -205,7 +205,10 @@ impl Messages {
     ) -> Posted {
         let gap = self.gaps.of(device, self.links.get(link).peer(), envelope.context);
         let request = self.requests.insert(Request::new(State::Inactive, Buffer::EMPTY, Some(link)));
-        let is_alone = self.operations_count() == 1;
+        let is_alone = match self.links.get(link).sends_beside_receives() {
+            true => self.transfers.sends_count() == 0,
+            false => self.operations_count() == 1,
+        };
         let eager_bytes_max = self.config.eager_bytes_max;
         let announcement = Announcement {
             request,

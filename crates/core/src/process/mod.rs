@@ -244,7 +244,7 @@ impl Process {
     /// Collective operations, and the making of communicators.
     pub fn collectives(&mut self) -> Collectives<'_> {
         let Self { collectives: own, comms, messages, .. } = self;
-        Collectives { own, comms, messages }
+        Collectives { own, comms, messages, is_awaited: false }
     }
 
     /// Memory for schedules, to be given to the functions of [`coll`](crate::coll) that make them.

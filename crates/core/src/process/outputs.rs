@@ -25,7 +25,12 @@ impl Process {
         if self.messages.links.is_check_due() {
             self.check_links(device);
         }
-        let mut worked = !self.messages.woken.is_empty() && self.advance_woken(device);
+        let mut worked = false;
+        if !self.messages.woken.is_empty() {
+            // What the owners of ended messages do next is not to be timed with these.
+            self.messages.transfers.clear_away(device);
+            worked = self.advance_woken(device);
+        }
         self.handle_events(device);
         if !self.wants_transmit() {
             device.flush();

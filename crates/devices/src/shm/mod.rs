@@ -45,6 +45,7 @@ pub use ayatori_core::coll::shared_memory::{
 };
 pub use collectives::{Call, NodeCollectives};
 pub use device::{Shm, ShmConfig};
+pub use processor::occupancy;
 pub use segment::{RingSize, ShmError, Source};
 pub use shared::{Holder, Locked, SharedMemory, SharedWord};
 pub(crate) use sleep::Sleep;

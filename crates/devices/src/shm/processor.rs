@@ -2,6 +2,7 @@
 
 use super::ring::{AREAS_COUNT, BULK, NEAR};
 use ayatori_core::buffer;
+use ayatori_core::coll::shared_memory::Occupancy;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
@@ -73,8 +74,16 @@ pub(super) struct Processor {
     /// `rep movsb`, by which the kernel copies, is slow to a place in a page just behind the source's
     /// (`buffer/copy.rs` of the core).
     rep_is_slow_behind: bool,
+    /// Long packets are quicker than the kernel's copy between any two cores.
+    pub(super) far_is_near: bool,
     /// Packets in lines with more payload are copied out by a loop, in bytes.
     pub(super) loop_out_above_bytes: usize,
+}
+
+/// So many ranks on so many of this host's CPUs.
+pub fn occupancy(ranks_count: u32, cpus_count: u32) -> Occupancy {
+    let has_long_blocks = Processor::here().has_long_blocks();
+    Occupancy { has_long_blocks, ..Occupancy::new(ranks_count, cpus_count) }
 }
 
 impl Processor {
@@ -92,6 +101,7 @@ impl Processor {
         prefetch_count: u64::MAX,
         reads_between: false,
         rep_is_slow_behind: false,
+        far_is_near: false,
         loop_out_above_bytes: usize::MAX,
     };
 
@@ -108,6 +118,7 @@ impl Processor {
         prefetch_count: 32,
         reads_between: true,
         rep_is_slow_behind: true,
+        far_is_near: false,
         loop_out_above_bytes: usize::MAX,
     };
 
@@ -117,6 +128,7 @@ impl Processor {
         piece_lines: if cfg!(loom) { PIECE_LINES } else { [(128, 256); 2] }, // 8 to 16 KiB
         loop_out_above_bytes: 128 << 10,
         rep_is_slow_behind: false,
+        far_is_near: true,
         ..Self::AMD
     };
 

@@ -364,7 +364,11 @@ impl Sender {
 
     /// Whether the reader's core is a near one. `None`: trials will show.
     pub(crate) fn is_near(&self) -> Option<bool> {
-        if self.is_of_other_core { self.trials.are_near() } else { Some(false) }
+        match self.is_of_other_core {
+            true if self.processor.far_is_near => Some(true),
+            true => self.trials.are_near(),
+            false => Some(false),
+        }
     }
 
     /// How pieces of a packet that comes from the same rank with so many bytes in lines are copied out.

@@ -14,7 +14,7 @@ use crate::host::online_cpus_count;
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
-use ayatori_devices::shm::{Occupancy, Shm, ShmConfig, Source};
+use ayatori_devices::shm::{self, Occupancy, Shm, ShmConfig, Source};
 use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
 use ayatori_launch::environment::{Host, KEY_OF_JOB};
 use ayatori_launch::launcher::Launcher;
@@ -90,7 +90,7 @@ pub(super) fn join(
     let place = Place { first, here: &here, node: card.node, cpus_count: card.cpus_count };
     let shm = attach(host, launcher, &place)?;
     let fabric = fabric_of(&facts);
-    let occupancy = Occupancy { ranks_count: here.len() as u32, cpus_count: card.cpus_count };
+    let occupancy = shm::occupancy(here.len() as u32, card.cpus_count);
     let ids = (first, ProcessId(first.0 + rank));
     let tcp = wireup
         .open(ids, key, book, (FIRST_TCP_RAIL, facts.rails_most))

@@ -9,7 +9,7 @@ use crate::{check, errhandler};
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::{Config, GapRule};
-use ayatori_devices::shm::{Occupancy, Shm, ShmConfig, Source, fabric};
+use ayatori_devices::shm::{self, Occupancy, Shm, ShmConfig, Source, fabric};
 use ayatori_launch::environment::{self, Host, Launch};
 use ayatori_launch::launcher::Launcher;
 use ayatori_launch::{pmi, pmix};
@@ -104,7 +104,7 @@ fn alone() -> Result<Job, Fault> {
     let world = WorldName::of(&format!("{boot} {} {moment:?}", std::process::id()), 1);
     let id = world.first;
     let device = Shm::alone(id).map_err(failed("set up memory for messages"))?;
-    let occupancy = Occupancy { ranks_count: 1, cpus_count: online_cpus_count() };
+    let occupancy = shm::occupancy(1, online_cpus_count());
     Ok(Job {
         machine: machine((world.first, id), 1, Net::Shm(device), occupancy, fabric(occupancy), gap_rule()?),
         launcher: None,
@@ -127,7 +127,7 @@ fn by_launcher(host: &Host, mut launcher: Box<dyn Launcher>) -> Result<Job, Faul
         if nodes.as_ref().is_some_and(|nodes| nodes.iter().all(|node| *node == nodes[0])) {
             // The same at all processes, whatever CPUs each is bound to.
             let cpus_count = host.cpus_count.unwrap_or_else(online_cpus_count);
-            let occupancy = Occupancy { ranks_count: count, cpus_count };
+            let occupancy = shm::occupancy(count, cpus_count);
             (Net::Shm(one_host(host, &mut *launcher, world.first)?), occupancy, fabric(occupancy))
         } else {
             let cluster::Joined { device, occupancy, fabric } =
@@ -224,7 +224,7 @@ fn machine(
 #[cfg(test)]
 pub(super) fn two_machines() -> [Machine; 2] {
     let (source, first) = (Source::create().expect("memory"), ProcessId(0));
-    let occupancy = Occupancy { ranks_count: 2, cpus_count: 2 };
+    let occupancy = shm::occupancy(2, 2);
     [0, 1].map(|rank| {
         let config = ShmConfig::new(rank, vec![first, ProcessId(1)]);
         let device = Net::Shm(Shm::attach(&source, &config).expect("a segment"));

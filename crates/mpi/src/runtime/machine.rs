@@ -256,6 +256,21 @@ impl Machine {
         core.into_iter().chain(self.awaited.rest()).min()
     }
 
+    /// Starts a collective operation of a caller that does nothing else before it is over.
+    pub(crate) fn begin_blocking_collective(
+        &mut self,
+        comm: CommId,
+        operation: &Operation,
+    ) -> Result<Posted, ayatori_core::Error> {
+        if operation.claim().is_some() {
+            return self.begin_collective(comm, operation, None);
+        }
+        let spans_worlds = self.spans_worlds(comm)?;
+        let schedule = self.schedule(comm, operation, spans_worlds)?;
+        let Self { core, device, .. } = self;
+        core.collectives().awaited().start(device, comm, schedule)
+    }
+
     /// Starts a collective operation; `id` is that of a persistent one.
     pub(crate) fn begin_collective(
         &mut self,

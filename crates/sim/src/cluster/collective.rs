@@ -90,7 +90,7 @@ impl Mpi {
                 nic.fabric.spend_to_copy(nic.me, copied_bytes, &set.copied);
                 nic.set_writes_first(reduced_bytes > 0 && sends_what_it_wrote(&schedule));
             }
-            process.collectives().start(nic, CommId::WORLD, schedule)
+            process.collectives().awaited().start(nic, CommId::WORLD, schedule)
         })?;
         let request = self.traced(request, trace::Operation::Collective { name: operation.name(), bytes });
         self.wait(request).await?;

@@ -45,7 +45,8 @@ impl Cores {
         let processes_per_host = config.processes_per_host.max(1);
         let ranks_count = processes_per_host.min(process_count);
         let cpus_count = config.core_count.unwrap_or(ranks_count).max(1);
-        let occupancy = Occupancy { ranks_count, cpus_count };
+        let has_long_blocks = !config.rates.block_relay.is_empty();
+        let occupancy = Occupancy { has_long_blocks, ..Occupancy::new(ranks_count, cpus_count) };
         let mut cores = Cores { cores: Vec::new(), occupancy, processes_per_host, running: None };
         if occupancy.is_oversubscribed() {
             let host_count = process_count.div_ceil(processes_per_host);

@@ -225,7 +225,7 @@ fn rails(
     let said = config.sockets.as_ref().and_then(|sockets| sockets.said_bytes_per_s);
     let rate = |nic: usize| said.unwrap_or_else(|| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64);
     let (bandwidth_bytes_per_s, latency_ps) = (config.memory_bytes_per_s, config.memory_latency_ps);
-    let has_long_blocks = !config.rates.block_relay.is_empty();
+    let has_long_blocks = occupancy.has_long_blocks;
     let payload_bytes_max = shm_payload_bytes_max(occupancy.ranks_count, has_long_blocks);
     let shm = || {
         profiles::shm(&profiles::Shm {

@@ -3,8 +3,11 @@
 use ayatori_random::Random;
 
 use super::net::{Clock, Net, memory};
+use crate::coll::{self, Algorithm, Choice};
+use crate::datatype::Predefined;
 use crate::device::RailCapabilities;
 use crate::ids::{CommId, Source, TagSelector};
+use crate::op::{Operation, Reducer};
 use crate::process::Process;
 use crate::request::{Completion, Posted, SendMode};
 use crate::time::{Duration, Instant};
@@ -27,6 +30,7 @@ fn set_crossover(net: &mut Net, crossover_bytes: u64) {
         now: Instant(1),
         packet: [Duration(0), Duration(200)],
         get: [Duration(100 * crossover_bytes), Duration(100)],
+        reduce: Duration(0),
     };
     net.shared.borrow_mut().clock = Some(clock);
 }
@@ -63,6 +67,48 @@ fn the_way_follows_a_crossover_that_moves() {
             let is_right = if bytes as u64 > crossover_bytes { got >= 56 } else { got <= 8 };
             assert!(is_right, "{bytes} B, crossover at {crossover_bytes} B: {got} of 64 by get");
         }
+    }
+}
+
+/// What a reduction computes between its messages takes no part in the choice of their way.
+#[test]
+fn work_of_a_collective_operation_is_not_time_of_its_messages() {
+    const BYTES: usize = 20_000;
+    const BINOMIAL: Choice = Choice { algorithm: Algorithm::Binomial, segment_bytes: 0 };
+    for (crossover_bytes, got) in [(2 * BYTES, 0..=12), (BYTES / 2, 88..=100)] {
+        let rail = RailCapabilities {
+            get: true,
+            streams_awaited: true,
+            learns_beside_receives: true,
+            ..RailCapabilities::default()
+        };
+        let mut net = Net::new(2, 1, rail);
+        set_crossover(&mut net, crossover_bytes as u64);
+        net.shared.borrow_mut().clock.as_mut().unwrap().reduce = Duration(1_000);
+        let mut run = |count| {
+            for _ in 0..count {
+                let ids = [0, 1].map(|rank| {
+                    let (process, port) = &mut net.nodes[rank as usize];
+                    let (context, choice) = (coll::Context { rank, size: 2 }, BINOMIAL);
+                    let reducer = Reducer::predefined(Operation::Sum, Predefined::Uint64).unwrap();
+                    let (given, result) = (memory(vec![1; BYTES]).0, memory(vec![0; BYTES]).0);
+                    let (given, result) = (Some(given), (rank == 0).then_some(result));
+                    let pool = process.schedule_pool();
+                    let schedule = coll::reduce(pool, context, given, result, &reducer, 0, choice).unwrap();
+                    process.collectives().awaited().start(port, CommId::WORLD, schedule).unwrap()
+                });
+                net.settle();
+                for (at, posted) in ids.into_iter().enumerate() {
+                    if let Posted::Pending(id) = posted {
+                        net.nodes[at].0.take(id).unwrap();
+                    }
+                }
+            }
+            net.shared.borrow().gets_count
+        };
+        let before = run(400);
+        let count = run(100) - before;
+        assert!(got.contains(&count), "{count} of 100 by get, crossover at {crossover_bytes} B");
     }
 }
 

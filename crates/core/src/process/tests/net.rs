@@ -54,6 +54,8 @@ pub(crate) struct Clock {
     pub(crate) packet: [Duration; 2],
     /// Time per get, and per byte of it.
     pub(crate) get: [Duration; 2],
+    /// Time per byte that is combined with another.
+    pub(crate) reduce: Duration,
 }
 
 impl Clock {
@@ -192,6 +194,12 @@ impl Device for Port {
 
     fn is_near(&self, _: ProcessId) -> Option<bool> {
         self.shared.borrow().are_near
+    }
+
+    fn worked(&mut self, work: Work) {
+        if let (Some(clock), Work::Reduced(bytes)) = (&mut self.shared.borrow_mut().clock, work) {
+            clock.now += Duration(clock.reduce.0 * bytes as u64);
+        }
     }
 
     fn time(&self) -> Option<Instant> {

@@ -12,7 +12,7 @@ fn run(n: u32, is_oversubscribed: bool, f: impl Fn(u32, &mut NodeCollectives) + 
 
 fn run_on(devices: Vec<Shm>, cpus_count: u32, f: impl Fn(u32, &mut NodeCollectives) + Sync) {
     let n = devices.len() as u32;
-    let occupancy = Occupancy { ranks_count: n, cpus_count };
+    let occupancy = Occupancy::new(n, cpus_count);
     thread::scope(|scope| {
         for (rank, device) in devices.into_iter().enumerate() {
             let f = &f;
@@ -229,7 +229,7 @@ fn a_room_that_was_left_begins_anew() {
     for n in [2, 3] {
         let devices = world(n, |_| {});
         let members = || (0..n).map(|rank| ProcessId(10 + 2 * rank));
-        let occupancy = Occupancy { ranks_count: n, cpus_count: n };
+        let occupancy = Occupancy::new(n, n);
         for made in 2..5 {
             let context = ContextId::new(ProcessId(10), made);
             assert!(devices[0].claim_room(context, members()));
@@ -278,8 +278,7 @@ fn a_call_is_an_exchange_where_the_core_says_that_it_is() {
             ];
             for (collective, bytes, call) in calls {
                 let question = Question { collective, bytes, size: N, commutative: true };
-                let is_exchange =
-                    shared_memory::is_exchange(&question, Occupancy { ranks_count: N, cpus_count: N });
+                let is_exchange = shared_memory::is_exchange(&question, Occupancy::new(N, N));
                 let is_meant = matches!(call, Call::Barrier) || collectives.exchanged(&call).is_some();
                 assert_eq!(is_meant, is_exchange, "{collective:?} of {bytes} B");
             }
@@ -316,7 +315,7 @@ fn rooms_run_out_and_are_used_again() {
     let devices = world(1, |_| {});
     let device = &devices[0];
     let context = |i| ContextId::new(ProcessId(10), i);
-    let occupancy = Occupancy { ranks_count: 1, cpus_count: 1 };
+    let occupancy = Occupancy::new(1, 1);
     let me = || std::iter::once(ProcessId(10));
     let open = |i| device.open_room(context(i), me(), occupancy);
     for i in 2..2 + ROOMS_COUNT as u32 - 1 {

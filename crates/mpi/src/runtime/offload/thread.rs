@@ -216,7 +216,7 @@ mod tests {
     fn thread_spins_only_with_a_spare_cpu_and_calls_with_one_each() {
         let policies = |ranks_count, cpus_count, own_cpus| {
             let of_device = WaitPolicy::new(ranks_count, cpus_count);
-            let (calls, thread) = policies(Occupancy { ranks_count, cpus_count }, own_cpus, of_device);
+            let (calls, thread) = policies(Occupancy::new(ranks_count, cpus_count), own_cpus, of_device);
             (calls.spins_count > 0, thread.spins_count > 0)
         };
         for (ranks_count, cpus_count, own_cpus) in [(2, 2, 2), (2, 3, 3), (1, 8, 1)] {

@@ -219,7 +219,7 @@ impl Setup {
         let cpus_count = [1, ranks_count][random.index(2)];
         Self {
             n,
-            occupancy: Occupancy { ranks_count, cpus_count },
+            occupancy: Occupancy::new(ranks_count, cpus_count),
             lent_bytes_min: [100, 3000, usize::MAX][random.index(3)],
             kernel_copies: [0, u64::MAX, random.next_u64()][random.index(3)],
             before_count: [0, (1 << 32) - 1 - random.below(6)][random.index(2)],
@@ -387,13 +387,13 @@ fn bcast(root: u32, len: usize) -> Operation {
 }
 
 fn setup(n: u32) -> Setup {
-    let occupancy = Occupancy { ranks_count: n, cpus_count: 1 };
+    let occupancy = Occupancy::new(n, 1);
     Setup { n, occupancy, lent_bytes_min: usize::MAX, kernel_copies: u64::MAX, before_count: 0 }
 }
 
 #[test]
 fn more_members_than_bits_of_a_word_are_lent_to() {
-    let occupancy = Occupancy { ranks_count: 1024, cpus_count: 1 };
+    let occupancy = Occupancy::new(1024, 1);
     let setup = Setup { occupancy, lent_bytes_min: 1, kernel_copies: 0, ..setup(130) };
     let operations = [bcast(0, 9_000), bcast(129, 100), bcast(64, 4_000), bcast(3, 3_968), bcast(1, 4_096)];
     Group::new(new_room(occupancy), &setup).run(&operations, &mut Random::new(1), false);
@@ -475,7 +475,7 @@ fn a_refusal_of_the_kernel_is_remembered_not_one_of_memory() {
 #[test]
 fn a_round_is_asked_for_by_those_that_ask_in_it() {
     for (members_count, ranks_count) in [(3, 3), (64, 64), (65, 65), (130, 130), (200, 1024)] {
-        let room = new_room(Occupancy { ranks_count, cpus_count: 1 });
+        let room = new_room(Occupancy::new(ranks_count, 1));
         let askers = |round| room.askers(round, members_count).collect::<Vec<u32>>();
         for round in [1, 1 + DEPTH as u64] {
             room.lend(round, 0, 1 << 20);
