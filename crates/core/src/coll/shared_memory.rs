@@ -207,6 +207,7 @@ pub fn fabric(occupancy: Occupancy) -> Fabric {
         bandwidth_bytes_per_s: 10_000_000_000,
         relayed_percent: 150,
         eager_bytes_max: 4 << 10,
+        has_long_blocks: occupancy.has_long_blocks,
         ..Fabric::default()
     }
 }
@@ -299,6 +300,21 @@ mod tests {
         assert_eq!(area_bytes(1024), 4096);
         assert!(alltoall(32, 128) && !alltoall(33, 128));
         assert!(alltoall(1 << 20, 64) && !alltoall(1 << 20, 65));
+    }
+
+    #[test]
+    fn long_broadcasts_between_two_are_messages_where_there_are_blocks() {
+        let asked = |bytes, ranks_count, has_long_blocks| {
+            let occupancy = Occupancy { has_long_blocks, ..Occupancy::new(ranks_count, 8) };
+            let question =
+                Question { collective: Collective::Bcast, bytes, size: ranks_count, commutative: true };
+            is_direct(&question, occupancy)
+        };
+        assert_eq!(
+            [8 << 10, (8 << 10) + 1, 1 << 20].map(|bytes| asked(bytes, 2, true)),
+            [true, false, false]
+        );
+        assert!(asked(1 << 20, 2, false) && asked(1 << 20, 3, true) && asked(1 << 20, 16, true));
     }
 
     #[test]
