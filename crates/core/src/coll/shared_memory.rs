@@ -87,8 +87,8 @@ pub fn alltoall_segment_bytes(block_bytes: usize, done_bytes: usize, size: u32, 
 /// Longest data that go through a room where each rank has a CPU, in bytes of a [`Question`] among `size`
 /// members. Longer ones gain from schedules of messages, which the kernel copies once. A broadcast is
 /// written once and read by all at the same time: no schedule does better; but where long packets go in
-/// blocks, one between two members is a message. (16, 64 and 256 KiB on near cores of a Zen 5, with a barrier:
-/// 1.1, 2.1 and 5.6 µs as messages, 2.3, 5.3 and 16.6 copied by the kernel.)
+/// blocks, one between two members is a message. (16, 64 and 256 KiB on near cores of a Zen 5, with a
+/// barrier: 0.9, 1.8 and 5.3 µs as messages, 2.3, 5.2 and 16.8 copied by the kernel.)
 ///
 /// Measured with 2 to 16 ranks on 16 CPUs (Intel Xeon, model 207); `docs/shm-speed.md` has the figures.
 /// With more ranks than CPUs each message costs a turn on a CPU, and there is no limit (4 and 8 ranks on 2
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn long_broadcasts_between_two_are_messages_where_there_are_blocks() {
+    fn long_broadcasts_between_two_are_messages_with_blocks() {
         let asked = |bytes, ranks_count, has_long_blocks| {
             let occupancy = Occupancy { has_long_blocks, ..Occupancy::new(ranks_count, 8) };
             let question =

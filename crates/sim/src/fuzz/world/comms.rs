@@ -336,6 +336,7 @@ impl World<'_> {
                 self.report.cover(Feature::CollectiveCompared);
                 process.collectives().start_compared(port, id, Ok(schedule), joint.claim(rank, size), name)
             }
+            (None, false) if step % 2 == 0 => process.collectives().awaited().start(port, id, schedule),
             (None, false) => process.collectives().start(port, id, schedule),
             (Some(name), false) => process.collectives().start_reserved(port, id, schedule, name),
         };
