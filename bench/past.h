@@ -41,7 +41,7 @@
 /* On AMD's processors memory from this length on is copied by a loop, and since Zen 5 what is longer than the
  * other with `rep movsb` (`buffer/copy.rs` of the core). */
 #define LOOP_FROM_KIB 2
-#define LOOP_TO_KIB 8
+#define LOOP_TO_KIB 4
 /* So much is written before it is tried: what the other rank has not read yet is written quickly. */
 #define BEFORE ((size_t)4 << 20)
 
