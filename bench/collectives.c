@@ -7,7 +7,8 @@
  * ranks of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART) and each
  * has several.
  *
- * Usage: collectives [NAME …]; with names, only those (without the suffix). */
+ * Usage: collectives [NAME …]; with names, only those (without the suffix). BENCH_SIZE: each with so many bytes
+ * (a multiple of 8) instead of its own lengths. */
 #include "bench.h"
 
 struct work { char *out, *in; int bytes; };
@@ -148,21 +149,26 @@ static int wanted(const char *name, int argc, char **argv)
     return 0;
 }
 
+static void measure(const struct operation *op, int length)
+{
+    size_t bytes = (size_t)length, all = op->per_peer ? bytes * (size_t)bench_size : bytes;
+    struct work w = {bench_buffer(all), bench_buffer(all), length};
+    memset(w.out, 0, all); /* sums of doubles stay zero: no denormals, no infinities */
+    memset(w.in, 0, all);
+    bench_result(op->label, bytes, bench_measure(op->body, &w) * 1e6, "us");
+    free(w.out);
+    free(w.in);
+}
+
 int main(int argc, char **argv)
 {
+    const char *length = getenv("BENCH_SIZE");
     bench_start(&argc, &argv);
     for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
         const struct operation *op = &operations[o];
         if (!wanted(op->name, argc, argv)) continue;
-        for (int i = 0; op->sizes[i] >= 0; i++) {
-            size_t bytes = (size_t)op->sizes[i], all = op->per_peer ? bytes * (size_t)bench_size : bytes;
-            struct work w = {bench_buffer(all), bench_buffer(all), op->sizes[i]};
-            memset(w.out, 0, all); /* sums of doubles stay zero: no denormals, no infinities */
-            memset(w.in, 0, all);
-            bench_result(op->label, bytes, bench_measure(op->body, &w) * 1e6, "us");
-            free(w.out);
-            free(w.in);
-        }
+        if (length && op->sizes[0] > 0) measure(op, atoi(length));
+        for (int i = 0; !length && op->sizes[i] >= 0; i++) measure(op, op->sizes[i]);
     }
     if (argc > 1 && wanted("ibarrier", argc, argv))
         bench_result("ibarrier", (size_t)0, bench_measure(ibarrier, NULL) * 1e6, "us");

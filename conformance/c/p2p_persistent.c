@@ -75,10 +75,10 @@ static void mixed(void)
 
 int main(int argc, char **argv)
 {
-    static const int lengths[] = {0, 8, 1000, 9000, 70000, 300000};
+    static const int lengths[] = {0, 8, 1000, 9000, 70000, 300000, 1200000};
     check_start(&argc, &argv);
-    char *out = check_alloc(300000), *in = check_alloc(300000);
-    int attached = ROUNDS * (300000 + MPI_BSEND_OVERHEAD);
+    char *out = check_alloc(1200000), *in = check_alloc(1200000);
+    int attached = ROUNDS * (1200000 + MPI_BSEND_OVERHEAD);
     void *memory = check_alloc((size_t)attached);
     OK(MPI_Buffer_attach(memory, attached));
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {

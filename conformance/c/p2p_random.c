@@ -5,7 +5,7 @@
  */
 #include "check.h"
 
-enum { MESSAGES_MAX = 60, LENGTH_MAX = 300000, ROUND_BYTES_MAX = 4 << 20, GUARD = 0xa5, MARGIN = 64 };
+enum { MESSAGES_MAX = 60, LENGTH_MAX = 1200000, ROUND_BYTES_MAX = 4 << 20, GUARD = 0xa5, MARGIN = 64 };
 enum { ATTACHED = 8 << 20, BUFFERED_MAX = 1 << 20 };
 
 /* What is matched: source and tag; the source; nothing. */
