@@ -58,13 +58,14 @@ static inline int is_amd(void)
 #endif
 }
 
-/* Whether it is since Zen 5, which is AMD's family 0x1a. */
+/* Whether it is since Zen 5, which is AMD's family 0x1a. A hypervisor is asked once: that takes microseconds. */
 static inline int is_zen_5(void)
 {
 #if defined(__x86_64__)
+    static int is = -1;
     unsigned a, b, c, d;
-    if (!is_amd() || !__get_cpuid(1, &a, &b, &c, &d)) return 0;
-    return (a >> 8 & 15) + (a >> 20 & 255) >= 0x1a;
+    if (is < 0) is = is_amd() && __get_cpuid(1, &a, &b, &c, &d) && (a >> 8 & 15) + (a >> 20 & 255) >= 0x1a;
+    return is;
 #else
     return 0;
 #endif
