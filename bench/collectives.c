@@ -7,8 +7,8 @@
  * ranks of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART) and each
  * has several.
  *
- * Usage: collectives [NAME …]; with names, only those (without the suffix). BENCH_SIZE: each with so many bytes
- * (a multiple of 8) instead of its own lengths. */
+ * Usage: collectives [NAME …]; with names, only those (without the suffix). BENCH_SIZE: each with so many
+ * bytes (a multiple of 8) instead of its own lengths. */
 #include "bench.h"
 
 struct work { char *out, *in; int bytes; };

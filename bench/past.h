@@ -58,7 +58,7 @@ static inline int is_amd(void)
 #endif
 }
 
-/* Whether it is since Zen 5, which is AMD's family 0x1a. A hypervisor is asked once: that takes microseconds. */
+/* Whether it is since Zen 5, AMD's family 0x1a. A hypervisor is asked once: that takes microseconds. */
 static inline int is_zen_5(void)
 {
 #if defined(__x86_64__)
