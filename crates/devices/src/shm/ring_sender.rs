@@ -480,6 +480,25 @@ mod tests {
     use super::super::{BLOCK_BEGIN_LINES, BLOCKS_COUNT_MAX, PACKET_BYTES_MAX, block_lines};
     use super::*;
 
+    #[test]
+    fn copies_out_and_near_cores_depend_on_the_processor() {
+        let to = |processor, is_of_other_core| {
+            let sender = Sender::on(processor, super::super::tests::ring(16, [1024, 8192]), true);
+            sender.reader_on_other_core(is_of_other_core)
+        };
+        let long = (128 << 10) + 1;
+        for (processor, manners, is_near) in [
+            (Processor::ANY, [Manner::PageWise; 2], Some(false)),
+            (Processor::AMD, [Manner::Plain; 2], None),
+            (Processor::ZEN_5, [Manner::Plain, Manner::InLoop], Some(true)),
+        ] {
+            let sender = to(processor, true);
+            assert_eq!([0, long].map(|bytes| sender.manner_out(bytes)), manners);
+            assert_eq!(sender.manner_out(long - 1), manners[0]);
+            assert_eq!((sender.is_near(), to(processor, false).is_near()), (is_near, Some(false)));
+        }
+    }
+
     /// `bench/past.h` copies as this does, without the library.
     #[test]
     fn the_benchmarks_copy_in_the_same_pieces() {
