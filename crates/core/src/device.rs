@@ -151,7 +151,7 @@ pub struct RailCapabilities {
     /// acknowledgements.
     pub eager_learnt_bytes: [usize; 2],
     /// Whether receives may be under way at such a sender. Where they may not, they may at one of a message
-    /// that would go eagerly unmeasured.
+    /// that would go eagerly unmeasured. They may, too, at one that offers packets of an announced message.
     pub learns_beside_receives: bool,
     /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
     pub transfer_bytes_max: usize,

@@ -278,7 +278,7 @@ pub(crate) fn run_in(
         Ok(()) => return Ok(()),
         Err(process) => process,
     };
-    let posted = process.engine().begin_blocking_collective(id, &operation)?;
+    let posted = process.engine().begin_collective(id, &operation, None, true)?;
     complete(process, posted, comm).map(|_| ())
 }
 

@@ -153,7 +153,7 @@ impl Collectives<'_> {
             request.state = State::Collective(running);
             return None;
         }
-        let Running { schedule, span, then, failure, .. } = *running;
+        let Running { schedule, span, then, failure, is_awaited } = *running;
         self.own.pool.recycle(schedule);
         let result = match then {
             Some(Then::Make(making)) => self.finish_making(*making, failure),
@@ -163,7 +163,8 @@ impl Collectives<'_> {
         match result {
             Ok(None) => Some(Completion::EMPTY),
             Err(error) => Some(Completion::failed(error)),
-            Ok(Some(next)) => {
+            Ok(Some(mut next)) => {
+                next.is_awaited = is_awaited;
                 let request = self.messages.requests.get_mut(id).expect("a running schedule has a request");
                 request.state = State::Collective(next);
                 self.messages.woken.push_back(Woken {

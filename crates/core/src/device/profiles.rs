@@ -121,6 +121,19 @@ pub fn shm_blocks_count(local_size: u32) -> u32 {
     }
 }
 
+/// Shared memory: the longest payload of a packet where so many ranks are of a host.
+pub fn shm_payload_bytes_max(local_size: u32, has_long_blocks: bool) -> usize {
+    match local_size {
+        0..=2 if has_long_blocks => 512 << 10,
+        3..=4 if has_long_blocks => 256 << 10,
+        0..=8 => 128 << 10,
+        9..=16 => SHM_NEAR_BYTES_MAX,
+        17..=32 => 8 << 10,
+        33..=128 => 4 << 10,
+        _ => 2 << 10,
+    }
+}
+
 /// What the capabilities of shared memory depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Shm {

@@ -75,7 +75,7 @@ pub(super) struct Processor {
     /// (`buffer/copy.rs` of the core).
     rep_is_slow_behind: bool,
     /// Long packets are quicker than the kernel's copy between any two cores.
-    pub(super) far_is_near: bool,
+    pub(super) packets_beat_kernel: bool,
     /// Packets in lines with more payload are copied out by a loop, in bytes.
     pub(super) loop_out_above_bytes: usize,
 }
@@ -101,7 +101,7 @@ impl Processor {
         prefetch_count: u64::MAX,
         reads_between: false,
         rep_is_slow_behind: false,
-        far_is_near: false,
+        packets_beat_kernel: false,
         loop_out_above_bytes: usize::MAX,
     };
 
@@ -118,7 +118,7 @@ impl Processor {
         prefetch_count: 32,
         reads_between: true,
         rep_is_slow_behind: true,
-        far_is_near: false,
+        packets_beat_kernel: false,
         loop_out_above_bytes: usize::MAX,
     };
 
@@ -128,7 +128,7 @@ impl Processor {
         piece_lines: if cfg!(loom) { PIECE_LINES } else { [(128, 256); 2] }, // 8 to 16 KiB
         loop_out_above_bytes: 128 << 10,
         rep_is_slow_behind: false,
-        far_is_near: true,
+        packets_beat_kernel: true,
         ..Self::AMD
     };
 

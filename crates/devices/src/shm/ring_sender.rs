@@ -365,7 +365,7 @@ impl Sender {
     /// Whether the reader's core is a near one. `None`: trials will show.
     pub(crate) fn is_near(&self) -> Option<bool> {
         match self.is_of_other_core {
-            true if self.processor.far_is_near => Some(true),
+            true if self.processor.packets_beat_kernel => Some(true),
             true => self.trials.are_near(),
             false => Some(false),
         }

@@ -445,6 +445,21 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ayatori_core::device::profiles;
+
+    #[cfg(not(loom))]
+    #[test]
+    fn longest_packets_are_as_the_simulator_has_them() {
+        use crate::shm::processor::Processor;
+        for n in [1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 128, 129, LOCAL_SIZE_MAX] {
+            let counts = RingSize::for_ranks(n).lines_counts.map(|count| count as usize);
+            let ring = crate::shm::ring::tests::ring(16, counts);
+            for processor in [Processor::ANY, Processor::AMD, Processor::ZEN_5] {
+                let most = profiles::shm_payload_bytes_max(n, processor.has_long_blocks());
+                assert_eq!(ring.data_bytes_max(&processor), most, "{n} ranks");
+            }
+        }
+    }
 
     #[test]
     fn a_ring_of_two_is_large_and_one_of_many_small() {
@@ -528,7 +543,7 @@ mod tests {
             assert!(n > 128 || all_bytes <= most, "{n}: {all_bytes} bytes");
             assert!(ring.bytes() <= before.bytes() && ring.slots_count <= before.slots_count);
             // As the simulator counts them.
-            let blocks_count = ayatori_core::device::profiles::shm_blocks_count(n) as usize;
+            let blocks_count = profiles::shm_blocks_count(n) as usize;
             let each = block_lines(ring.lines_counts[1] as usize);
             assert_eq!(ring.block_lines(), blocks_count * each, "{n} ranks");
             before = ring;

@@ -256,38 +256,27 @@ impl Machine {
         core.into_iter().chain(self.awaited.rest()).min()
     }
 
-    /// Starts a collective operation of a caller that does nothing else before it is over.
-    pub(crate) fn begin_blocking_collective(
-        &mut self,
-        comm: CommId,
-        operation: &Operation,
-    ) -> Result<Posted, ayatori_core::Error> {
-        if operation.claim().is_some() {
-            return self.begin_collective(comm, operation, None);
-        }
-        let spans_worlds = self.spans_worlds(comm)?;
-        let schedule = self.schedule(comm, operation, spans_worlds)?;
-        let Self { core, device, .. } = self;
-        core.collectives().awaited().start(device, comm, schedule)
-    }
-
-    /// Starts a collective operation; `id` is that of a persistent one.
+    /// Starts a collective operation; `id` is that of a persistent one. `is_awaited`: the caller does nothing
+    /// else before it is over.
     pub(crate) fn begin_collective(
         &mut self,
         comm: CommId,
         operation: &Operation,
         id: Option<CollectiveId>,
+        is_awaited: bool,
     ) -> Result<Posted, ayatori_core::Error> {
         let spans_worlds = self.spans_worlds(comm)?;
         let schedule = self.schedule(comm, operation, spans_worlds);
         let Self { core, device, .. } = self;
+        let collectives = core.collectives();
+        let mut collectives = if is_awaited { collectives.awaited() } else { collectives };
         match (operation.claim(), id) {
             // Processes of other worlds need not be in check mode.
             (Some(claim), id) if !spans_worlds => {
-                core.collectives().start_compared(device, comm, schedule, claim.clone(), id)
+                collectives.start_compared(device, comm, schedule, claim.clone(), id)
             }
-            (_, None) => core.collectives().start(device, comm, schedule?),
-            (_, Some(id)) => core.collectives().start_reserved(device, comm, schedule?, id),
+            (_, None) => collectives.start(device, comm, schedule?),
+            (_, Some(id)) => collectives.start_reserved(device, comm, schedule?, id),
         }
     }
 

@@ -16,7 +16,6 @@ use super::cpus::Cpus;
 use super::data_order::DataQueues;
 use super::pipeline::{Hardware, SEGMENT};
 pub(super) use super::rank_state::RankState;
-use super::shared::NEAR_BYTES_MAX;
 use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
 use crate::slab::Slab;
@@ -202,20 +201,6 @@ pub(super) struct Fabric {
 
 /// What a slot of a shared memory ring holds, bytes.
 const SHM_SLOT_BYTES: usize = 56;
-/// The longest packet of a shared memory ring among so many ranks of a host, bytes, and where long packets go
-/// in blocks (`ayatori_devices::shm`, segment and processor).
-fn shm_payload_bytes_max(ranks_count: u32, has_long_blocks: bool) -> usize {
-    match ranks_count {
-        0..=2 if has_long_blocks => 512 << 10,
-        3..=4 if has_long_blocks => 256 << 10,
-        0..=8 => 128 << 10,
-        9..=16 => NEAR_BYTES_MAX,
-        17..=32 => 8 << 10,
-        33..=128 => 4 << 10,
-        _ => 2 << 10,
-    }
-}
-
 /// The memory of a host, and its NICs.
 fn rails(
     network: &Network<Option<Trace>>,
@@ -226,7 +211,7 @@ fn rails(
     let rate = |nic: usize| said.unwrap_or_else(|| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64);
     let (bandwidth_bytes_per_s, latency_ps) = (config.memory_bytes_per_s, config.memory_latency_ps);
     let has_long_blocks = occupancy.has_long_blocks;
-    let payload_bytes_max = shm_payload_bytes_max(occupancy.ranks_count, has_long_blocks);
+    let payload_bytes_max = profiles::shm_payload_bytes_max(occupancy.ranks_count, has_long_blocks);
     let shm = || {
         profiles::shm(&profiles::Shm {
             slot_bytes: SHM_SLOT_BYTES,
