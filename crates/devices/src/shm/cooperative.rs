@@ -15,8 +15,11 @@
 //! takes nothing of a later copy. A description is changed only when no piece is left, so one from which a
 //! piece was taken was read whole.
 
-use super::kernel_copy::write_to_process;
 use ayatori_core::device::Token;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::io;
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A peer that never helps is asked for one copy in so many.
@@ -99,8 +102,9 @@ impl Copy {
         (ended_count >= taken_count).then_some(Reported { taken_count, is_refused })
     }
 
-    /// Copies what it can of a peer's get, from this rank's memory.
-    pub(super) fn help(&self, me: u32, pid: u32) {
+    /// Copies what it can of a peer's get, by `write`: from this rank's memory at the first address, to the
+    /// peer's at the second, so many bytes.
+    pub(super) fn help(&self, me: u32, mut write: impl FnMut(u64, u64, usize) -> io::Result<()>) {
         loop {
             let word = self.pieces.load(Ordering::Acquire);
             let pieces = Pieces::of(word);
@@ -117,8 +121,7 @@ impl Copy {
             }
             let at = u64::from(left.end).saturating_mul(piece_bytes).min(len);
             let bytes = piece_bytes.min(len - at) as usize;
-            let result = write_to_process(pid, from.wrapping_add(at), to.wrapping_add(at), bytes);
-            if result.is_err() {
+            if write(from.wrapping_add(at), to.wrapping_add(at), bytes).is_err() {
                 self.helped.0.fetch_or(FAILED, Ordering::Release);
                 return;
             }
@@ -176,6 +179,103 @@ pub(super) struct Awaited {
     pub(super) count: u32,
     /// This rank could copy its own pieces.
     pub(super) is_sound: bool,
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    const HELPER: u32 = 1;
+    const PIECES_MAX: usize = 2;
+    /// The kernel refuses to write there, and further on.
+    const FORBIDDEN: u64 = 1000;
+
+    /// A rank's words, and one of its memory for each piece: loom may show an old value of what no order of
+    /// the copy's words hands over.
+    struct Reader {
+        copy: Copy,
+        memory: [AtomicU64; PIECES_MAX],
+    }
+
+    impl Reader {
+        fn new() -> Arc<Self> {
+            let copy = Copy {
+                pieces: AtomicU64::new(0),
+                helper: AtomicU32::new(0),
+                about: std::array::from_fn(|_| AtomicU64::new(0)),
+                helped: Helped(AtomicU32::new(0)),
+            };
+            Arc::new(Self { copy, memory: std::array::from_fn(|_| AtomicU64::new(0)) })
+        }
+
+        fn put(&self, piece: usize, value: u64) {
+            self.memory[piece].store(value, Ordering::Relaxed);
+        }
+
+        /// Gets so many pieces of one byte, from memory whose bytes are `from` and on.
+        fn get(&self, from: u64, to: u64, count: u16) {
+            self.copy.open(HELPER, [from, to, u64::from(count), 1], count);
+            while let Some(piece) = self.copy.take() {
+                self.put(piece, from + piece as u64);
+            }
+            let reported = loop {
+                match self.copy.reported(u32::from(count)) {
+                    Some(reported) => break reported,
+                    None => thread::yield_now(),
+                }
+            };
+            if reported.is_refused {
+                let piece = usize::from(count) - reported.taken_count as usize;
+                self.put(piece, from + piece as u64);
+            }
+            for piece in 0..usize::from(count) {
+                assert_eq!(self.memory[piece].load(Ordering::Relaxed), from + piece as u64, "piece {piece}");
+            }
+        }
+
+        fn help(&self) {
+            self.copy.help(HELPER, |from, to, bytes| {
+                assert_eq!(bytes, 1);
+                if to >= FORBIDDEN {
+                    return Err(io::ErrorKind::PermissionDenied.into());
+                }
+                self.put(to as usize, from);
+                Ok(())
+            });
+        }
+    }
+
+    fn model(check: impl Fn() + Send + Sync + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(check);
+    }
+
+    /// A helper that is late for one copy takes no piece of it, and none of the next by its description.
+    #[test]
+    fn loom_pieces_are_copied_once_and_by_their_own_description() {
+        model(|| {
+            let reader = Reader::new();
+            let helper = reader.clone();
+            let other = thread::spawn(move || (0..2).for_each(|_| helper.help()));
+            reader.get(100, 0, 2);
+            reader.get(200, 0, 2);
+            other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_piece_that_is_refused_is_known_to_its_reader() {
+        model(|| {
+            let reader = Reader::new();
+            let helper = reader.clone();
+            let other = thread::spawn(move || helper.help());
+            reader.get(100, FORBIDDEN, 2);
+            other.join().unwrap();
+        });
+    }
 }
 
 #[cfg(test)]

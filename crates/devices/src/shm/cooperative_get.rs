@@ -3,7 +3,7 @@
 use super::active::LOCAL_SIZE_MAX;
 use super::cooperative::{Awaited, Reported};
 use super::device::{Shm, submitted};
-use super::kernel_copy::Direction;
+use super::kernel_copy::{Direction, write_to_process};
 use super::processor::Processor;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::profiles::shm_piece_bytes;
@@ -145,7 +145,7 @@ impl Shm {
         if pid == 0 || !peer.kernel_copy || !self.waiting_calls.contains(own.words.call()) {
             return;
         }
-        peer.control.copy.help(self.local_rank, pid);
+        peer.control.copy.help(self.local_rank, |from, to, len| write_to_process(pid, from, to, len));
         self.waker.wake_arrival(peer.control);
     }
 }
@@ -282,7 +282,7 @@ mod tests {
         let awaited = open(&reader, &from, &to);
         assert_eq!(reader.own_copy.take(), Some(0));
         // No process has this number.
-        reader.own_copy.help(1, i32::MAX as u32);
+        reader.own_copy.help(1, |from, to, len| write_to_process(i32::MAX as u32, from, to, len));
         while reader.own_copy.take().is_some() {}
         assert!(matches!(reader.outcome(&awaited), Outcome::Without(3)));
         assert!(!reader.peers[1].helps.is_due());
