@@ -151,29 +151,40 @@ impl Attributes {
         keyvals().retain(keyval);
         let old = self.take(keyval);
         self.0.push((keyval, value));
-        old
+        old.map(|old| old.value)
     }
 
     /// Takes a value out, still a user of its key.
-    pub(crate) fn take(&mut self, keyval: c_int) -> Option<UserPointer> {
+    pub(crate) fn take(&mut self, keyval: c_int) -> Option<Taken> {
         let position = self.0.iter().position(|(id, _)| *id == keyval)?;
-        Some(self.0.remove(position).1)
-    }
-
-    /// Undoes [`take`](Self::take).
-    pub(crate) fn put_back(&mut self, keyval: c_int, value: UserPointer) {
-        self.0.push((keyval, value));
+        let (keyval, value) = self.0.remove(position);
+        Some(Taken { keyval, value, position })
     }
 
     /// Takes the attribute that was set last out, still a user of its key.
-    pub(crate) fn take_last(&mut self) -> Option<(c_int, UserPointer)> {
-        self.0.pop()
+    pub(crate) fn take_last(&mut self) -> Option<Taken> {
+        let (keyval, value) = self.0.pop()?;
+        Some(Taken { keyval, value, position: self.0.len() })
+    }
+
+    /// Puts an attribute back where it was.
+    pub(crate) fn put_back(&mut self, taken: Taken) {
+        self.0.insert(taken.position.min(self.0.len()), (taken.keyval, taken.value));
     }
 
     /// The keys and values.
     pub(crate) fn list(&self) -> Vec<(c_int, UserPointer)> {
         self.0.clone()
     }
+}
+
+/// An attribute that was taken out of its object.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken {
+    pub(crate) keyval: c_int,
+    pub(crate) value: UserPointer,
+    /// How many were set before it.
+    position: usize,
 }
 
 type DeleteFunction = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
@@ -197,7 +208,8 @@ pub(crate) fn delete(object: usize, id: c_int, value: UserPointer) -> Result<(),
     Ok(())
 }
 
-/// The attributes that a duplicate of `object` gets, by the users' copy functions.
+/// The attributes that a duplicate of `object` gets, by the users' copy functions. Where one refuses there is
+/// no duplicate, so no delete function is called for the copies before it: there is no handle to give it.
 pub(crate) fn copy_all(object: usize, attributes: &[(c_int, UserPointer)]) -> Result<Attributes, Fault> {
     let mut copies = Attributes::default();
     for (id, value) in attributes {
@@ -205,7 +217,8 @@ pub(crate) fn copy_all(object: usize, attributes: &[(c_int, UserPointer)]) -> Re
         let copied = match keyval.copy.0 {
             0 => None,
             1 => Some(*value),
-            function => copy_by_user(function, object, *id, *value, keyval.extra_state)?,
+            function => copy_by_user(function, object, *id, *value, keyval.extra_state)
+                .inspect_err(|_| copies.0.iter().for_each(|(id, _)| keyvals().release(*id)))?,
         };
         if let Some(value) = copied {
             copies.set(*id, value);
@@ -272,6 +285,44 @@ pub(crate) fn predefined(keyval: c_int) -> Option<&'static AtomicI32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    extern "C-unwind" fn refusing(
+        _: usize,
+        _: c_int,
+        _: *mut c_void,
+        _: *mut c_void,
+        _: *mut c_void,
+        _: *mut c_int,
+    ) -> c_int {
+        MPI_ERR_OTHER
+    }
+
+    #[test]
+    fn refused_copy_leaves_no_user_of_a_key() {
+        let create = |copy| {
+            keyvals().create(Kind::Comm, Callback(copy), Callback(0), UserPointer(ptr::null_mut())).unwrap()
+        };
+        let [first, second] = [create(1), create(refusing as CopyFunction as usize)];
+        let value = UserPointer(ptr::null_mut());
+        assert!(copy_all(0, &[(first, value), (second, value)]).is_err());
+        for id in [first, second] {
+            keyvals().free(Kind::Comm, id).unwrap();
+            assert!(keyvals().check_known(Kind::Comm, id).is_err(), "nobody uses {id}");
+        }
+    }
+
+    #[test]
+    fn attribute_that_is_put_back_stands_where_it_stood() {
+        let [a, b, c] = [1, 2, 3].map(|at: usize| (at as c_int, UserPointer(at as *mut c_void)));
+        let mut attributes = Attributes(vec![a, b, c]);
+        let taken = attributes.take(b.0).unwrap();
+        attributes.put_back(taken);
+        assert_eq!(attributes.list(), [a, b, c]);
+        let taken = attributes.take_last().unwrap();
+        attributes.take(a.0);
+        attributes.put_back(taken);
+        assert_eq!(attributes.list(), [b, c]);
+    }
 
     #[test]
     fn the_clock_is_global_where_all_processes_are_on_one_host() {

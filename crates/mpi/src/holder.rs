@@ -1,11 +1,10 @@
 //! Objects that hold attributes: how an attribute leaves one (MPI-5.0 §7.7).
 
 use crate::abi::*;
-use crate::attribute::{Attributes, Kind, delete};
+use crate::attribute::{Attributes, Kind, Taken, delete};
 use crate::fault::Fault;
 use crate::state::process;
 use crate::{datatype, win};
-use std::ffi::c_int;
 
 /// An object with attributes.
 #[derive(Clone, Copy)]
@@ -44,10 +43,10 @@ impl Holder {
 
     /// Tells the user's delete function of an attribute that was taken out; where it refuses, the attribute
     /// stays.
-    pub(crate) fn deleted(self, keyval: c_int, old: UserPointer) -> Result<(), Fault> {
-        delete(self.bits(), keyval, old).inspect_err(|_| {
+    pub(crate) fn deleted(self, old: Taken) -> Result<(), Fault> {
+        delete(self.bits(), old.keyval, old.value).inspect_err(|_| {
             // The object was there a moment ago; if the function freed it, there is nothing to put back to.
-            let _ = self.with(|attributes| attributes.put_back(keyval, old));
+            let _ = self.with(|attributes| attributes.put_back(old));
         })
     }
 
@@ -55,8 +54,8 @@ impl Holder {
     /// §11.4.1). A delete function finds those that were set before its own, and what it sets is deleted,
     /// too. After one that refuses the rest stays.
     pub(crate) fn delete_all(self) -> Result<(), Fault> {
-        while let Some((keyval, value)) = self.with(Attributes::take_last)? {
-            self.deleted(keyval, value)?;
+        while let Some(last) = self.with(Attributes::take_last)? {
+            self.deleted(last)?;
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ impl Holder {
         self.with(|_| ())?;
         keyvals().check(self.kind(), keyval)?;
         if let Some(old) = self.with(|attributes| attributes.take(keyval))? {
-            self.deleted(keyval, old)?;
+            self.deleted(old)?;
         }
         self.with(|attributes| attributes.set(keyval, UserPointer(value)))?;
         Ok(())
@@ -83,7 +83,7 @@ impl Holder {
         self.with(|_| ())?;
         keyvals().check_known(self.kind(), keyval)?;
         match self.with(|attributes| attributes.take(keyval))? {
-            Some(old) => self.deleted(keyval, old),
+            Some(old) => self.deleted(old),
             None => {
                 Err(fault(MPI_ERR_KEYVAL, format_args!("the object has no attribute under key {keyval}")))
             }
