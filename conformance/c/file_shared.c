@@ -178,6 +178,27 @@ static void append(const char *name)
     OK(MPI_File_close(&file));
 }
 
+/* A program may go to another directory while a file is open that it opened by a name within the first. */
+static void moved(const char *name)
+{
+    MPI_File file;
+    MPI_Offset offset;
+    char folder[512], before[512];
+    const char *base = strrchr(name, '/') + 1;
+    snprintf(folder, sizeof folder, "%.*s", (int)(base - name), name);
+    CHECK(getcwd(before, sizeof before) && chdir(folder) == 0, "cannot go to %s", folder);
+    OK(MPI_File_open(MPI_COMM_WORLD, base, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                     &file));
+    CHECK(chdir("/") == 0, "cannot go to /");
+    OK(MPI_File_write_shared(file, &check_rank, 1, MPI_INT, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_get_position_shared(file, &offset));
+    CHECK(offset == 4 * check_size, "the shared pointer is at %lld", (long long)offset);
+    OK(MPI_File_close(&file));
+    CHECK(access(name, F_OK) != 0, "%s is still there", name);
+    CHECK(chdir(before) == 0, "cannot go back to %s", before);
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
@@ -188,5 +209,6 @@ int main(int argc, char **argv)
     append(name);
     late(name);
     file_remove(name);
+    moved(name);
     return check_end();
 }

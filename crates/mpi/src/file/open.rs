@@ -3,7 +3,7 @@
 use super::access::Store;
 use super::hints::Hints;
 use super::party::Party;
-use super::shared::{Pointer, hidden_name};
+use super::shared::{Pointer, beside, hidden_name};
 use super::sys::{Errno, Fd, unlink};
 use super::view::View;
 use super::{FILES, File, State, elsewhere, errors};
@@ -11,7 +11,8 @@ use crate::abi::*;
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, fault};
 use crate::lock::locked;
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, CString, OsStr, c_int};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::{Arc, Mutex};
 
 const MODES: c_int = MPI_MODE_APPEND
@@ -50,6 +51,14 @@ fn path(name: &[u8]) -> Result<CString, Fault> {
         return Err(fault(MPI_ERR_BAD_FILE, format_args!("argument filename is empty")));
     }
     CString::new(name).map_err(|_| fault(MPI_ERR_BAD_FILE, format_args!("argument filename has a zero byte")))
+}
+
+/// The same path, which another current directory does not change.
+fn from_root(path: &CStr) -> CString {
+    let absolute = std::path::absolute(OsStr::from_bytes(path.to_bytes())).ok();
+    // It fails where the current directory has gone; then the path is as good as any.
+    let bytes = absolute.map(|path| path.into_os_string().into_vec());
+    bytes.and_then(|bytes| CString::new(bytes).ok()).unwrap_or_else(|| path.to_owned())
 }
 
 /// Opens the file of one process; whether it can be read, too.
@@ -96,6 +105,7 @@ pub(crate) fn open(comm: MPI_Comm, name: &[u8], amode: c_int, info: MPI_Info) ->
 /// Facts about a file when all have opened it.
 struct Opened {
     store: Store,
+    /// From the root.
     path: CString,
     pointer: Pointer,
     hosts: Vec<u64>,
@@ -124,7 +134,8 @@ fn open_with(party: &Party, name: &[u8], amode: c_int, info: MPI_Info) -> Result
         _ => 0,
     };
     let mut memory = is_first.then(|| Fd::in_memory().ok()).flatten();
-    let hidden = if is_first { hidden_name(&path) } else { CString::default() };
+    let absolute = from_root(&path);
+    let hidden = if is_first { hidden_name(&absolute) } else { CString::default() };
     let in_memory = memory.as_ref().map(Fd::path).unwrap_or_default();
     let lengths = [in_memory.as_bytes().len() as u64, hidden.as_bytes().len() as u64];
     let [a, b, c, d, e] = hints.shared();
@@ -138,11 +149,10 @@ fn open_with(party: &Party, name: &[u8], amode: c_int, info: MPI_Info) -> Result
     names.resize((memory_len + hidden_len) as usize, 0);
     let names = party.tell_bytes(names)?;
     let (in_memory, hidden) = names.split_at(memory_len as usize);
-    let name_of = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
     let opened = opened.take().unwrap_or_else(|| open_own(&path, amode, false, permissions));
     let here = party.first_rank_here()?;
     if !is_first && here == 0 && memory_len > 0 {
-        memory = Fd::open(&name_of(in_memory), libc::O_RDWR, 0).ok();
+        memory = Fd::open(&CString::new(in_memory).unwrap_or_default(), libc::O_RDWR, 0).ok();
     }
     let errno = opened.as_ref().err().map_or(0, |Errno(errno)| *errno as u64);
     let is_pointer_here = here == 0 && memory.is_some();
@@ -153,10 +163,10 @@ fn open_with(party: &Party, name: &[u8], amode: c_int, info: MPI_Info) -> Result
     let (fd, is_readable) = opened.map_err(|Errno(errno)| failed(errno as u64))?;
     let pointer = match memory {
         Some(memory) if all.iter().all(|[.., is_here]| *is_here != 0) => Pointer::in_memory(memory),
-        _ => Pointer::in_file(name_of(hidden)),
+        _ => Pointer::in_file(beside(&absolute, hidden)),
     };
     let hosts = all.iter().map(|[_, first, _]| *first).collect();
-    Ok(Opened { store: Store::new(fd, is_readable), path, pointer, hosts, hints })
+    Ok(Opened { store: Store::new(fd, is_readable), path: absolute, pointer, hosts, hints })
 }
 
 impl Opened {

@@ -30,16 +30,26 @@ enum Place {
 /// All of the file that holds it.
 const ALL: (u64, u64) = (0, u64::MAX);
 
-/// A name beside a file that no other open file has.
-pub(crate) fn hidden_name(path: &CStr) -> CString {
+/// A path's folder, with its slash, and the name.
+fn folder_and_name(path: &CStr) -> (&[u8], &[u8]) {
     let path = path.to_bytes();
-    let (folder, name) = path.split_at(path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1));
+    path.split_at(path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1))
+}
+
+/// The path of a file of that name in the folder of the file at `path`.
+pub(crate) fn beside(path: &CStr, name: &[u8]) -> CString {
+    CString::new([folder_and_name(path).0, name].concat()).unwrap_or_default()
+}
+
+/// A file name for the folder of the file at `path` that no other open file has.
+pub(crate) fn hidden_name(path: &CStr) -> CString {
+    let (_, name) = folder_and_name(path);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let nanos = now.map_or(0, |since| since.as_nanos());
     let end = format!(".ayatori-pointer-{:x}-{nanos:x}", std::process::id());
     // Names have at most 255 bytes.
     let name = &name[..name.len().min(200)];
-    CString::new([folder, b".", name, end.as_bytes()].concat()).unwrap_or_default()
+    CString::new([b".", name, end.as_bytes()].concat()).unwrap_or_default()
 }
 
 impl Pointer {
@@ -144,7 +154,7 @@ mod tests {
         check(&Pointer::in_memory(fd), &Pointer::in_memory(other));
         let folder = std::env::temp_dir();
         let path = CString::new(folder.join("data").into_os_string().into_encoded_bytes()).unwrap();
-        let name = hidden_name(&path);
+        let name = beside(&path, hidden_name(&path).to_bytes());
         assert!(name.to_bytes().starts_with(folder.as_os_str().as_encoded_bytes()));
         let (first, second) = (Pointer::in_file(name.clone()), Pointer::in_file(name.clone()));
         first.reset().unwrap();
