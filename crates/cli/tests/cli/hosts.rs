@@ -2,6 +2,7 @@
 //! may be anything that runs a program, here `env`. Tests that need networks of their own are in `cargo xtask
 //! net-test`.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -48,6 +49,13 @@ pub(crate) fn marked(mark: &str) -> Vec<i32> {
         })
     })
     .collect()
+}
+
+/// Not by kill(1): a small system has none.
+pub(crate) fn kill(pid: i32, signal: Signal) {
+    let pid = Pid::from_raw(pid).expect("a process");
+    // It may have ended by itself.
+    let _ = kill_process(pid, signal);
 }
 
 pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -127,7 +135,7 @@ fn a_killed_rank_or_agent_is_named_and_nothing_is_left() {
         // Ranks are children of their agents, agents ours.
         let rank = marked(&mark)[0];
         let target = if victim == "rank" { rank } else { parent_of(rank).expect("a parent") };
-        let _ = Command::new("kill").args(["-9", &target.to_string()]).status();
+        kill(target, Signal::KILL);
         let (code, said) = end_of(&mut child);
         let name = if victim == "rank" { "rank " } else { "its agent (pid" };
         assert!(
@@ -163,16 +171,15 @@ fn a_lost_host_is_named_though_its_effects_are_read_first() {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("ayatori runs");
     wait_until("four ranks", || (0..4).all(|rank| pid_of_rank(&mark, rank).is_some()));
     let agent = pid_of_rank(&mark, 3).and_then(parent_of).expect("the agent of b");
-    let launcher = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
-    let signal = |signal| rustix::process::kill_process(launcher, signal).expect("it runs");
+    let launcher = child.id().cast_signed();
     // What the launcher finds when it goes on: both agents have said that they live, a's first, and now there
     // is more.
-    signal(rustix::process::Signal::STOP);
+    kill(launcher, Signal::STOP);
     std::thread::sleep(Duration::from_millis(1500));
-    let _ = Command::new("kill").args(["-9", &agent.to_string()]).status();
+    kill(agent, Signal::KILL);
     wait_until("no rank is left", || marked(&mark).is_empty());
     std::thread::sleep(Duration::from_millis(100));
-    signal(rustix::process::Signal::CONT);
+    kill(launcher, Signal::CONT);
     let (code, said) = end_of(&mut child);
     assert!(said.contains(&format!("host b: its agent (pid {agent}) was killed by signal 9")), "{said}");
     assert!(!said.contains("rank "), "{said}");
@@ -194,13 +201,11 @@ fn a_stopped_launcher_is_given_up_and_a_stopped_job_goes_on() {
             all.extend(ranks.iter().filter_map(|&rank| parent_of(rank)).chain(ranks.iter().copied()));
         }
         let each = |signal| {
-            for pid in all.iter().filter_map(|&pid| rustix::process::Pid::from_raw(pid)) {
-                let _ = rustix::process::kill_process(pid, signal);
-            }
+            all.iter().for_each(|&pid| kill(pid, signal));
         };
-        each(rustix::process::Signal::STOP);
+        each(Signal::STOP);
         std::thread::sleep(Duration::from_millis(11_500));
-        each(rustix::process::Signal::CONT);
+        each(Signal::CONT);
         let (code, said) = end_of(&mut child);
         let (want_code, want) = match is_whole {
             true => (124, "--timeout 14 s has run out"),

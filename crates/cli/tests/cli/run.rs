@@ -1,5 +1,7 @@
 //! `ayatori run`, from outside: what it prints, answers, and leaves behind.
 
+use crate::hosts::kill;
+use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -148,9 +150,8 @@ fn output(command: &mut Command) -> Output {
     wait(start(command.stdout(Stdio::piped()).stderr(Stdio::piped())))
 }
 
-fn signal(child: &Child, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a pid");
-    rustix::process::kill_process(pid, signal).expect("signal");
+fn signal(child: &Child, signal: Signal) {
+    kill(child.id().cast_signed(), signal);
 }
 
 #[test]
@@ -334,11 +335,11 @@ fn an_abort_keeps_its_reason_though_its_rank_has_ended() {
     let pid = || std::fs::read_to_string(folder.path().join("pid")).ok().filter(|text| text.ends_with('\n'));
     wait_until("rank 1 runs", || pid().is_some());
     // The launcher finds the abort and the end of the rank at once.
-    signal(&child, rustix::process::Signal::STOP);
+    signal(&child, Signal::STOP);
     std::fs::write(folder.path().join("go"), "").expect("a file");
     let stat = format!("/proc/{}/stat", pid().expect("a process").trim());
     wait_until("rank 1 has ended", || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")));
-    signal(&child, rustix::process::Signal::CONT);
+    signal(&child, Signal::CONT);
     let output = wait(child);
     assert_eq!(output.status.code(), Some(77));
     assert!(
@@ -446,16 +447,16 @@ fn a_rank_that_was_killed_is_named_though_another_gave_up_since() {
     wait_until("both run", || pid_of("0").is_some() && pid_of("1").is_some());
     let [first, second] = ["0", "1"].map(|rank| pid_of(rank).expect("it runs"));
     // Meanwhile the launcher notices nothing, and then both ends at once.
-    signal(&child, rustix::process::Signal::STOP);
+    signal(&child, Signal::STOP);
     let is_over = |pid: i32| {
         std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
     };
-    let _ = Command::new("kill").args(["-9", &second.to_string()]).status();
+    kill(second, Signal::KILL);
     // A process that was killed ends when it has its next turn on a CPU.
     wait_until("rank 1 is dead", || is_over(second));
     std::fs::write(folder.path().join("go"), "").expect("a file");
     wait_until("rank 0 has given up", || is_over(first));
-    signal(&child, rustix::process::Signal::CONT);
+    signal(&child, Signal::CONT);
     let output = wait(child);
     let said = stderr(&output);
     assert!(said.contains("rank 1 ") && said.contains("signal 9"), "{said}");
@@ -471,7 +472,7 @@ fn signals_reach_all_ranks_and_what_they_started() {
             .stdout(Stdio::piped()),
     );
     wait_until("ranks run", || count_sleeps(&sleep) == 3);
-    signal(&child, rustix::process::Signal::USR1);
+    signal(&child, Signal::USR1);
     let output = wait(child);
     assert_eq!(stdout(&output).matches("got it").count(), 3);
     wait_until("all gone", || count_processes(&sleep) == 0);
@@ -482,7 +483,7 @@ fn an_interrupt_ends_the_job_with_130() {
     let sleep = unique_sleep();
     let child = start(ayatori().args(["run", "-n", "2", "sleep", &sleep]).stderr(Stdio::piped()));
     wait_until("ranks run", || count_sleeps(&sleep) == 2);
-    signal(&child, rustix::process::Signal::INT);
+    signal(&child, Signal::INT);
     let output = wait(child);
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(stderr(&output).contains("ended by SIGINT"), "{}", stderr(&output));
@@ -500,11 +501,11 @@ fn a_second_interrupt_ends_ranks_that_ignore_the_first() {
             .stderr(Stdio::piped()),
     );
     wait_until("ranks run", || count_sleeps(&sleep) == 2);
-    signal(&child, rustix::process::Signal::INT);
+    signal(&child, Signal::INT);
     let mut said = [0; 12];
     child.stdout.as_mut().expect("a pipe").read_exact(&mut said).expect("both got the first");
     assert_eq!(&said, b"first\nfirst\n");
-    signal(&child, rustix::process::Signal::INT);
+    signal(&child, Signal::INT);
     let output = wait(child);
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert_eq!(count_processes(&sleep), 0);
@@ -526,11 +527,11 @@ fn stop_and_continue_reach_the_ranks() {
         states
     };
     wait_until("ranks sleep", || states() == "SS");
-    signal(&child, rustix::process::Signal::TSTP);
+    signal(&child, Signal::TSTP);
     wait_until("ranks stopped", || states() == "TT");
-    signal(&child, rustix::process::Signal::CONT);
+    signal(&child, Signal::CONT);
     wait_until("ranks go on", || states() == "SS");
-    signal(&child, rustix::process::Signal::TERM);
+    signal(&child, Signal::TERM);
     assert_eq!(wait(child).status.code(), Some(143));
 }
 

@@ -1,7 +1,8 @@
 //! Jobs on more hosts than the launcher starts agents on: agents start others. By counts of processes and by
 //! faults; what goes over a channel is counted in `crates/launch/src/relay/tests.rs`.
 
-use crate::hosts::{end_of, job, marked, parent_of, pid_of_rank, run, ssh_job, text, wait_until};
+use crate::hosts::{end_of, job, kill, marked, parent_of, pid_of_rank, run, ssh_job, text, wait_until};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -32,10 +33,6 @@ fn agents(mark: &str) -> Vec<i32> {
     (0..HOSTS).map(agent).collect()
 }
 
-fn kill(signal: &str, pid: i32) {
-    let _ = Command::new("kill").args([signal, &pid.to_string()]).status();
-}
-
 fn mark(what: &str) -> String {
     format!("AYATORI_TEST_MARK=tree-{what}{}", std::process::id())
 }
@@ -54,7 +51,7 @@ fn no_host_starts_more_agents_than_the_branch_count() {
     assert!(started.values().all(|count| *count <= BRANCHES), "{started:?}");
     assert!(started.keys().all(|starter| *starter == launcher || agents.contains(starter)), "{started:?}");
     // A signal for all reaches the last.
-    kill("-TERM", launcher);
+    kill(launcher, Signal::TERM);
     let (code, said) = end_of(&mut child);
     assert_eq!(code, Some(143), "{said}");
     wait_until("nothing is left", || marked(&mark).is_empty());
@@ -97,7 +94,7 @@ fn why_asks_the_hosts_behind_others() {
         let is_there = |host| said.contains(&format!("\"h{host}\"")) && !said.contains("not answered");
         value["ranks_count"].as_u64() == Some(HOSTS as u64) && (0..HOSTS).all(is_there)
     });
-    kill("-TERM", child.id().cast_signed());
+    kill(child.id().cast_signed(), Signal::TERM);
     end_of(&mut child);
 }
 
@@ -107,10 +104,10 @@ fn kill_agent(agent: i32) {
     let children = std::fs::read_to_string(format!("/proc/{agent}/task/{agent}/children")).expect("children");
     for pid in children.split_whitespace() {
         if std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"mpi-watchdog")) {
-            kill("-KILL", pid.parse().expect("a pid"));
+            kill(pid.parse().expect("a pid"), Signal::KILL);
         }
     }
-    kill("-KILL", agent);
+    kill(agent, Signal::KILL);
 }
 
 #[test]
@@ -146,7 +143,7 @@ fn surviving_job_goes_on_without_hosts_behind_a_lost_one() {
     assert!(said.contains("host h2: it was reached through host h1, which is lost"), "{said}");
     wait_until("two ranks are lost", || marked(&mark).len() == HOSTS - 2);
     assert!(pid_of_rank(&mark, 1).is_none() && pid_of_rank(&mark, 2).is_none());
-    kill("-TERM", child.id().cast_signed());
+    kill(child.id().cast_signed(), Signal::TERM);
     end_of(&mut child);
     wait_until("nothing is left", || marked(&mark).is_empty());
 }

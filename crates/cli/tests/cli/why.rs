@@ -1,5 +1,7 @@
 //! `ayatori why`, from outside, on programs that do not use MPI. `cargo xtask why-test` tests MPI programs.
 
+use crate::hosts::kill;
+use rustix::process::Signal;
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -36,9 +38,8 @@ fn ask_until(args: &[&str], words: &str, count: usize) -> Output {
     }
 }
 
-fn signal(child: &Child, signal: rustix::process::Signal) {
-    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a process id");
-    rustix::process::kill_process(pid, signal).expect("it runs");
+fn signal(child: &Child, signal: Signal) {
+    kill(child.id().cast_signed(), signal);
 }
 
 #[test]
@@ -55,7 +56,7 @@ fn ranks_before_mpi_init_are_listed_by_the_launchers_pid() {
     let json = ayatori(&["why", &pid, "--json"]).output().expect("ayatori runs");
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!((value["ranks_count"].as_u64(), value["is_stuck"].as_bool()), (Some(2), Some(false)));
-    signal(&job, rustix::process::Signal::TERM);
+    signal(&job, Signal::TERM);
     job.wait().expect("it ends");
 }
 
@@ -63,7 +64,7 @@ fn ranks_before_mpi_init_are_listed_by_the_launchers_pid() {
 fn sigusr1_prints_the_table_and_spares_ranks_without_handler() {
     let mut job = sleepers();
     ask_until(&["why", &job.id().to_string()], "not in MPI yet", 2);
-    signal(&job, rustix::process::Signal::USR1);
+    signal(&job, Signal::USR1);
     let mut said = String::new();
     let mut from = job.stderr.take().expect("a pipe");
     let mut chunk = [0; 4096];
@@ -74,7 +75,7 @@ fn sigusr1_prints_the_table_and_spares_ranks_without_handler() {
     }
     assert!(said.contains("not in MPI yet"), "{said}");
     assert!(job.try_wait().expect("a child").is_none(), "it lives on");
-    signal(&job, rustix::process::Signal::TERM);
+    signal(&job, Signal::TERM);
     job.wait().expect("it ends");
 }
 
