@@ -117,3 +117,13 @@ fn a_fatal_error_names_function_class_argument_and_communicator() {
     }
     assert!(fatal("").0.status.success());
 }
+
+/// A program may have a header `mpi.h` of its own, as another MPI that is built on this one.
+#[test]
+fn the_wrappers_header_comes_behind_the_programs_own() {
+    let mut mpicc = Command::new(support::crate_dir().join("wrappers/mpicc"));
+    let output = mpicc.args(["-show", "-c", "-Iown", "x.c"]).output().expect("a shell");
+    let line = String::from_utf8_lossy(&output.stdout).into_owned();
+    let at = |part: &str| line.find(part).unwrap_or_else(|| panic!("{part} is not in {line}"));
+    assert!(at("-Iown") < at("/include"), "{line}");
+}
