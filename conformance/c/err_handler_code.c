@@ -2,13 +2,14 @@
  * (MPI-5.0 9.3: "the error code to be returned by the MPI routine that raised the error"). */
 #include "check.h"
 
-static int calls, leaves;
+static int calls, leaves, keeps, told;
 
 static void on_comm(MPI_Comm *comm, int *code, ...)
 {
     (void)comm;
     calls++;
-    *code = leaves;
+    told = *code;
+    if (!keeps) *code = leaves;
 }
 
 static void on_file(MPI_File *file, int *code, ...)
@@ -16,6 +17,31 @@ static void on_file(MPI_File *file, int *code, ...)
     (void)file;
     calls++;
     *code = leaves;
+}
+
+/* A call for several requests returns MPI_ERR_IN_STATUS, and its handler is told the code of the request that
+ * has failed (MPI-5.0 9.3.1). */
+static void several(MPI_Comm comm)
+{
+    keeps = 1;
+    for (int way = 0; way < 4; way++) {
+        int one = 0, two[2] = {1, 2}, flag, count, index, class, code, before = calls;
+        MPI_Request request;
+        MPI_Status status;
+        OK(MPI_Irecv(&one, 1, MPI_INT, check_rank, 4, comm, &request));
+        OK(MPI_Send(two, 2, MPI_INT, check_rank, 4, comm));
+        switch (way) {
+        case 0: code = MPI_Waitall(1, &request, &status); break;
+        case 1: code = MPI_Testall(1, &request, &flag, &status); break;
+        case 2: code = MPI_Waitsome(1, &request, &count, &index, &status); break;
+        default: code = MPI_Testsome(1, &request, &count, &index, &status);
+        }
+        MPI_Error_class(told, &class);
+        CHECK(code == MPI_ERR_IN_STATUS, "way %d returns %s", way, check_error_text(code));
+        CHECK(class == MPI_ERR_TRUNCATE && calls == before + 1, "way %d: told %s, %d calls", way, check_error_text(told),
+              calls - before);
+    }
+    keeps = 0;
 }
 
 int main(int argc, char **argv)
@@ -39,7 +65,9 @@ int main(int argc, char **argv)
         code = MPI_File_open(MPI_COMM_SELF, "/nowhere/at/all", MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
         CHECK(code == leaves && calls == 2 * i + 2, "code %d after %d calls", code, calls);
     }
+    several(comm);
     OK(MPI_Comm_free(&comm));
+    calls = 4;
 
     /* What is to be made has the handler already. */
     MPI_Session session;

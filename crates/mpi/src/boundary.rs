@@ -66,7 +66,9 @@ pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
             if errhandler::is_in_handler() {
                 code
             } else {
-                errhandler::call(function, on, code)
+                // What the handler leaves is returned, where it has changed it.
+                let (told, left) = (fault.told(), errhandler::call(function, on, fault.told()));
+                if left == told { code } else { left }
             }
         }
         Action::Fatal => fatal(name, on, &fault, "MPI_ERRORS_ARE_FATAL"),

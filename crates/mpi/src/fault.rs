@@ -28,12 +28,14 @@ struct Report {
     code: c_int,
     detail: String,
     on: Option<Object>,
+    /// What a handler of the user's is told in place of `code`.
+    told: Option<c_int>,
 }
 
 /// Makes a [`Fault`] of a class (or a code of the user's) and an explanation that names the argument.
 #[cold]
 pub(crate) fn fault(code: c_int, detail: fmt::Arguments<'_>) -> Fault {
-    Fault(Box::new(Report { code, detail: detail.to_string(), on: None }))
+    Fault(Box::new(Report { code, detail: detail.to_string(), on: None, told: None }))
 }
 
 impl Fault {
@@ -69,6 +71,17 @@ impl Fault {
     /// Whose handler it is for, where that is not the object the function was called with.
     pub(crate) fn object(&self) -> Option<Object> {
         self.0.on
+    }
+
+    /// What a handler of the user's is told.
+    pub(crate) fn told(&self) -> c_int {
+        self.0.told.unwrap_or(self.0.code)
+    }
+
+    /// Has a handler of the user's told this code, where the function returns another.
+    pub(crate) fn telling(mut self, code: c_int) -> Self {
+        self.0.told = Some(code);
+        self
     }
 
     /// Leaves the fault to the object that the function was called with.

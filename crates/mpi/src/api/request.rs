@@ -225,13 +225,14 @@ fn give_statuses<'a>(
     failed.map_or(Ok(()), |ended| Err(in_status(ended)))
 }
 
-/// The fault of a call for several requests one of which has failed.
+/// The fault of a call for several requests one of which has failed. A handler is told that one's code
+/// (MPI-5.0 §9.3.1).
 #[cold]
 fn in_status(ended: &Ended) -> Fault {
     let failed = ended.check().err();
     let detail = failed.as_ref().map_or_else(String::new, |f| format!("{f:?}"));
     let object = failed.and_then(|failed| failed.object()).unwrap_or(object_of(ended.comm));
-    fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(object)
+    fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(object).telling(ended.code())
 }
 
 /// Whether every request of an array is over, or one has failed; then ends those that are over. Until then
