@@ -1,6 +1,7 @@
 //! A message to be sent or received, with arguments that have been checked: what every progress mode starts
 //! it from.
 
+use crate::fault::survives;
 use crate::message::Data;
 use crate::runtime::machine::Machine;
 use crate::runtime::net::on_device;
@@ -40,6 +41,13 @@ pub(crate) fn with_room<R>(
     begin(machine)
 }
 
+/// What has failed at once for a process that is gone, as an operation that is over; else the error.
+#[cold]
+fn at_its_end(error: Error) -> Result<Posted, Error> {
+    let is_failure = error == Error::Revoked || error.process().is_some() && survives();
+    if is_failure { Ok(Posted::Done(Completion::failed(error))) } else { Err(error) }
+}
+
 impl Post {
     /// The communicator.
     pub(crate) fn comm(&self) -> CommId {
@@ -65,9 +73,15 @@ impl Post {
         }
     }
 
-    /// Starts it. `is_awaited`: its caller does nothing else before its end.
+    /// Starts it. `is_awaited`: its caller does nothing else before its end. That a process has failed, or
+    /// that the communicator is revoked, is told at the end, not here: who goes on has the request then.
     #[inline]
     pub(crate) fn begin(self, machine: &mut Machine, is_awaited: bool) -> Result<Posted, Error> {
+        self.try_begin(machine, is_awaited).or_else(at_its_end)
+    }
+
+    #[inline]
+    fn try_begin(self, machine: &mut Machine, is_awaited: bool) -> Result<Posted, Error> {
         if let Self::Send { comm, data, dest, tag, mode: mode @ SendMode::Buffered } = self {
             return with_room(machine, |Machine { core, device, .. }| {
                 core.isend(device, comm, data.clone(), dest, tag, mode)

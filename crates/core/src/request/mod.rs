@@ -79,7 +79,8 @@ impl Completion {
         matches!(self.error, Some(Error::FailedPending(_)))
     }
 
-    pub(crate) const fn failed(error: Error) -> Self {
+    /// That of an operation that has failed.
+    pub const fn failed(error: Error) -> Self {
         Self { status: Status::EMPTY, error: Some(error) }
     }
 }

@@ -152,7 +152,7 @@ impl Receive {
     }
 
     /// Starts a receive of elements without gaps, with a request in any case. `None`: [`irecv_any`] can,
-    /// which takes longer.
+    /// which takes longer, or knows why not.
     #[inline(always)]
     fn start_request(self, process: &mut Process) -> Result<Option<RequestId>, Fault> {
         let (Some(buffer), Some(comm), Some(engine)) = (
@@ -166,7 +166,7 @@ impl Receive {
         let id = on_device!(&mut engine.device, |device| {
             engine.core.irecv_request(device, comm, buffer, source, tag)
         });
-        Ok(Some(id?))
+        Ok(id.ok())
     }
 
     /// Receives while no other thread calls. The core's `direct_completion` is the result.
