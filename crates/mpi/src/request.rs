@@ -384,7 +384,7 @@ impl Requests {
     /// on.
     fn shape_made(&mut self, engine: &mut Engine, comms: &mut Table<MPI_Comm, Comm>) {
         let Some((handle, id)) = self.made.take() else { return };
-        match self.machine(engine).core.comm(id).map(Shape::from) {
+        match self.machine(engine).core.comm_or_revoked(id).map(Shape::from) {
             Ok(shape) => {
                 if let Some(comm) = comms.find_mut(handle).filter(|comm| comm.id() == id) {
                     comm.reshape(shape);

@@ -147,6 +147,12 @@ impl Process {
         self.comms.get(comm)
     }
 
+    /// The same, of one that may be revoked: as one can be that another member has had for a while when it is
+    /// made here.
+    pub fn comm_or_revoked(&self, comm: CommId) -> Result<&Communicator, Error> {
+        self.comms.get_any(comm).map(|(communicator, _)| communicator)
+    }
+
     /// Why collective operations of the communicator cannot succeed any more, if so: a member is lost.
     #[inline]
     pub fn lost_in(&self, comm: CommId) -> Option<Error> {

@@ -9,7 +9,7 @@ use crate::arguments::*;
 use crate::attribute::{Attributes, copy_all};
 use crate::comm::{Comm, Hints, Shape, known_hints};
 use crate::errhandler::{Kind, handlers};
-use crate::fault::{Fault, fault};
+use crate::fault::{Fault, MPIX_ERR_REVOKED, fault};
 use crate::group::{DerivedGroup, SessionNumber};
 use crate::handle::bad;
 use crate::holder::Holder;
@@ -90,7 +90,7 @@ pub(super) fn adopt_alone(
     session: Option<SessionNumber>,
 ) -> Result<MPI_Comm, Fault> {
     let mut process = process()?;
-    let shape = Shape::from(process.engine().core.comm(id)?);
+    let shape = Shape::from(process.engine().core.comm_or_revoked(id)?);
     let mut comm = Comm::shaped(id, shape, "", handlers().retain(errhandler, Kind::Comm)?);
     if let Some(gap) = hints.gap {
         process.engine().core.set_comm_gap(id, Some(gap))?;
@@ -165,7 +165,7 @@ pub(super) fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> 
     let Some((id, posted)) = started else { return Ok(MPI_COMM_NULL) };
     finish_making(posted, comm)?;
     let mut process = process()?;
-    match process.engine().core.comm(id).map(Shape::from) {
+    match process.engine().core.comm_or_revoked(id).map(Shape::from) {
         Err(_) => Ok(MPI_COMM_NULL),
         Ok(shape) => Heritage::of_part(comm).adopt(&mut process, id, shape),
     }
@@ -207,8 +207,11 @@ fn share_room(id: CommId, comm: MPI_Comm) -> Result<(), Fault> {
     let mut process = process()?;
     let engine = process.engine();
     if engine.core.comm(id).is_ok_and(|made| engine.node.claim_made(engine.device.shm(), made)) {
-        let told = engine.begin_barrier(id)?;
-        complete(process, told, comm)?;
+        match engine.begin_barrier(id).and_then(|told| complete(process, told, comm)) {
+            // It was made, and a member has revoked it since.
+            Err(fault) if fault.code() == MPIX_ERR_REVOKED => {}
+            told => return told.map(drop),
+        }
     }
     Ok(())
 }

@@ -56,10 +56,11 @@ api! {
         Ok(())
     }
 
-    /// Local: whether this process has heard of it.
+    /// Local: whether this process has heard of it. Who asks in a loop hears of it.
     fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: Out<c_int>) on comm {
         let mut process = process()?;
         let id = process.comms.get(comm, "comm")?.id();
+        process.progress();
         flag.set("flag", process.engine().core.survivors().is_revoked(id)?.into())
     }
 
