@@ -256,11 +256,13 @@ impl Supervisor {
     }
 
     /// A world that ranks have started has ended with this code, above 0. `is_apart`: no rank is connected to
-    /// it any more, so it does not concern the ranks.
+    /// it any more, so it does not concern the ranks. Those that survive others survive a world, too.
     pub fn handle_world_failed(&mut self, code: u8, is_apart: bool, now: Instant) {
         let cause = Cause::World { code };
         if is_apart || self.running_count == 0 {
             self.late.get_or_insert(cause);
+        } else if self.limits.survives && self.can_survive(&[]) {
+            self.say(format!("{}; the others go on", cause.describe("", 0)));
         } else {
             self.end(cause, now);
         }

@@ -274,6 +274,27 @@ fn the_last_rank_that_dies_ends_a_job_that_survives() {
 }
 
 #[test]
+fn a_world_that_fails_ends_its_parents_unless_they_survive() {
+    for survives in [true, false] {
+        let mut job = Job::new(&[2], Limits { survives, ..Limits::default() });
+        (0..2).for_each(|rank| job.pmi(rank, INIT));
+        job.supervisor.handle_world_failed(137, false, job.now);
+        job.poll();
+        // It may follow from something that has not been heard of yet.
+        assert_eq!(job.wait().is_some(), !survives);
+        assert_eq!(job.said[0].ends_with("; the others go on"), survives, "{:?}", job.said);
+        assert_eq!(job.signals.is_empty(), survives);
+        if survives {
+            for rank in [0, 1] {
+                job.pmi(rank, FINALIZE);
+            }
+            (0..2).for_each(|rank| job.end(rank, Status::Exited(0)));
+            assert_eq!((job.finish, job.supervisor.exit_code()), (Some(false), 0));
+        }
+    }
+}
+
+#[test]
 fn a_rank_that_dies_before_mpi_init_ends_a_job_that_survives() {
     let mut job = Job::new(&[2], Limits { survives: true, ..Limits::default() });
     job.pmi(0, INIT);
