@@ -416,7 +416,8 @@ fn allocate(
         false => layout.rest(address_of(&shared.buffer(0, own.bytes)).addr()).min(layout.room_bytes()),
     };
     let memory = shared.buffer(at, own.bytes);
-    let base = address_of(&memory);
+    // As its query says.
+    let base = if own.bytes == 0 { null_mut() } else { address_of(&memory) };
     Out::from_void(baseptr).set("baseptr", base)?;
     if let Some(bytes) = alignment {
         used.put(ALIGNMENT_KEY, &bytes.to_string());
