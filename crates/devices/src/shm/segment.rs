@@ -314,7 +314,7 @@ impl Segment {
         })?;
         // Reserves the counts and words that every rank uses; the rest belongs to a memory file without a
         // limit.
-        sys::reserve(fd.as_fd(), layout.counts_at).map_err(system("reserve memory for the segment"))?;
+        sys::reserve_at(fd.as_fd(), 0, layout.counts_at).map_err(system("reserve memory for the segment"))?;
         let mapping = Mapping::new(fd.as_fd(), layout.bytes).map_err(system("map the segment"))?;
         let segment = Self { mapping, layout };
         let fingerprint = &segment.header().fingerprint;

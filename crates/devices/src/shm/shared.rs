@@ -15,7 +15,8 @@ use super::segment::{ShmError, Source, system};
 use super::sys::{self, PassingMapping};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::rma::Word;
-use std::os::fd::AsFd;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Shared memory: mapped as long as the value lives.
@@ -108,37 +109,56 @@ impl Word for SharedWord<'_> {
     }
 }
 
+/// Where the data of so many bytes begin, behind the members' locks, and how long all is.
+fn extent(members_count: usize, bytes: usize) -> Result<(usize, usize), ShmError> {
+    let data_at = (members_count * LOCK_BYTES).next_multiple_of(PAGE_BYTES);
+    let len = data_at.checked_add(bytes).ok_or(ShmError::TooLarge(bytes))?;
+    Ok((data_at, len))
+}
+
 impl SharedMemory {
-    /// Makes zeroed memory of `bytes` for `members_count` members. The caller keeps the source until all
-    /// others have opened it.
+    /// Makes zeroed memory of `bytes` for `members_count` members, of which `own` is this one's. The caller
+    /// keeps the source until all others have opened it. Each has the system provide the memory of its own
+    /// part: in the NUMA node where it runs, and all at the same time.
     ///
     /// # Errors
     /// The system has too little memory, or no memory files.
-    pub fn create(members_count: usize, bytes: usize) -> Result<(Self, Source), ShmError> {
+    pub fn create(members_count: usize, bytes: usize, own: Range<usize>) -> Result<(Self, Source), ShmError> {
         let source = Source::create()?;
-        let data_at = (members_count * LOCK_BYTES).next_multiple_of(PAGE_BYTES);
-        let len = data_at.checked_add(bytes).ok_or(ShmError::TooLarge(bytes))?;
+        let (data_at, len) = extent(members_count, bytes)?;
         let fd = source.open()?;
         sys::set_length(&fd, len).map_err(system("give shared memory its length"))?;
-        sys::reserve(fd.as_fd(), len).map_err(system("reserve shared memory"))?;
-        let mapping = PassingMapping::new(fd.as_fd(), len).map_err(system("map shared memory"))?;
-        Ok((Self { mapping, data_at, me: sys::process_id().cast_unsigned() }, source))
+        sys::check_fits_host(len).map_err(system("reserve shared memory"))?;
+        sys::reserve_at(fd.as_fd(), 0, data_at).map_err(system("reserve shared memory"))?;
+        Ok((Self::map(fd.as_fd(), data_at, len, own)?, source))
     }
 
-    /// Maps what another member has made.
+    /// Maps what another member has made. `own` is this one's part.
     ///
     /// # Errors
-    /// It cannot be reached, or is too short.
-    pub fn open(source: &Source, members_count: usize, bytes: usize) -> Result<Self, ShmError> {
-        let data_at = (members_count * LOCK_BYTES).next_multiple_of(PAGE_BYTES);
-        let len = data_at.checked_add(bytes).ok_or(ShmError::TooLarge(bytes))?;
+    /// It cannot be reached, or is too short, or the system has too little memory for the own part.
+    pub fn open(
+        source: &Source,
+        members_count: usize,
+        bytes: usize,
+        own: Range<usize>,
+    ) -> Result<Self, ShmError> {
+        let (data_at, len) = extent(members_count, bytes)?;
         let fd = source.open()?;
         let there = std::fs::File::from(fd.try_clone().map_err(system("open shared memory"))?);
         let is_long = there.metadata().map_err(system("look at shared memory"))?.len() >= len as u64;
         if !is_long {
             return Err(ShmError::TooLarge(bytes));
         }
-        let mapping = PassingMapping::new(fd.as_fd(), len).map_err(system("map shared memory"))?;
+        Self::map(fd.as_fd(), data_at, len, own)
+    }
+
+    fn map(fd: BorrowedFd<'_>, data_at: usize, len: usize, own: Range<usize>) -> Result<Self, ShmError> {
+        let own_bytes = own.len();
+        if own_bytes > 0 {
+            sys::reserve_at(fd, data_at + own.start, own_bytes).map_err(system("reserve shared memory"))?;
+        }
+        let mapping = PassingMapping::new(fd, len).map_err(system("map shared memory"))?;
         Ok(Self { mapping, data_at, me: sys::process_id().cast_unsigned() })
     }
 
@@ -295,21 +315,32 @@ mod tests {
 
     #[test]
     fn what_one_mapping_writes_the_other_reads() {
-        let (made, source) = SharedMemory::create(3, 10_000).unwrap();
+        let (made, source) = SharedMemory::create(3, 10_000, 0..10_000).unwrap();
         let address = Source::Address(source.address().unwrap());
-        let opened = SharedMemory::open(&address, 3, 10_000).unwrap();
+        let opened = SharedMemory::open(&address, 3, 10_000, 0..0).unwrap();
         made.buffer(9_000, 5).scatter(0, Piece::Bytes(b"hello"));
         assert_eq!(opened.buffer(9_000, 5).to_vec().unwrap(), b"hello");
-        assert!(SharedMemory::open(&address, 3, 1 << 20).is_err(), "it is shorter");
+        assert!(SharedMemory::open(&address, 3, 1 << 20, 0..0).is_err(), "it is shorter");
         drop((source, made));
         assert_eq!(opened.buffer(9_000, 5).to_vec().unwrap(), b"hello");
     }
 
     #[test]
+    fn each_member_has_its_own_part_provided() {
+        const PART: usize = 4 << 20;
+        let (_made, source) = SharedMemory::create(2, 2 * PART, 0..PART).unwrap();
+        let file = std::fs::File::from(source.open().unwrap());
+        let provided = || std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()) as usize * 512;
+        assert!((PART..PART + (1 << 20)).contains(&provided()), "{} bytes", provided());
+        let _opened = SharedMemory::open(&source, 2, 2 * PART, PART..2 * PART).unwrap();
+        assert!(provided() >= 2 * PART, "{} bytes", provided());
+    }
+
+    #[test]
     fn locks_of_many_members_lie_before_the_data() {
         const MEMBERS: usize = 100;
-        let (made, source) = SharedMemory::create(MEMBERS, 10_000).unwrap();
-        let opened = SharedMemory::open(&source, MEMBERS, 10_000).unwrap();
+        let (made, source) = SharedMemory::create(MEMBERS, 10_000, 0..10_000).unwrap();
+        let opened = SharedMemory::open(&source, MEMBERS, 10_000, 0..0).unwrap();
         made.buffer(0, 10_000).scatter(0, Piece::Bytes(&[0xff; 10_000]));
         for member in 0..MEMBERS as u32 {
             assert_eq!(opened.epoch_holder(member), Holder::Free);
@@ -320,14 +351,14 @@ mod tests {
         assert!(opened.buffer(0, 10_000).to_vec().unwrap().iter().all(|&byte| byte == 0xff));
         assert!((0..MEMBERS as u32).all(|member| made.epoch_holder(member) == Holder::Exclusive(member)));
         assert!(
-            SharedMemory::create(1, usize::MAX).is_err()
-                && SharedMemory::open(&source, 1, usize::MAX).is_err()
+            SharedMemory::create(1, usize::MAX, 0..usize::MAX).is_err()
+                && SharedMemory::open(&source, 1, usize::MAX, 0..0).is_err()
         );
     }
 
     #[test]
     fn a_word_of_the_memory_is_found_by_its_buffer() {
-        let (memory, _source) = SharedMemory::create(1, 64).unwrap();
+        let (memory, _source) = SharedMemory::create(1, 64, 0..64).unwrap();
         memory.word(4, 4).unwrap().swap(7);
         assert_eq!(memory.buffer(4, 4).to_vec().unwrap(), 7_u32.to_ne_bytes());
         for (offset, len) in [(0, 8), (56, 8), (60, 4)] {
@@ -339,7 +370,7 @@ mod tests {
 
     #[test]
     fn locks_for_epochs_are_shared_or_exclusive_and_all_or_none() {
-        let (memory, _source) = SharedMemory::create(3, 64).unwrap();
+        let (memory, _source) = SharedMemory::create(3, 64, 0..64).unwrap();
         assert!(memory.try_epochs(&[1], None) && memory.try_epochs(&[1, 2], None));
         assert!(!memory.try_epochs(&[0, 1], Some(0)), "1 is shared");
         assert!(memory.try_epochs(&[0], Some(2)), "the try before has kept nothing");
@@ -358,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_held_by_one_at_a_time() {
-        let (memory, _source) = SharedMemory::create(2, 64).unwrap();
+        let (memory, _source) = SharedMemory::create(2, 64, 0..64).unwrap();
         let memory = &memory;
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -378,7 +409,7 @@ mod tests {
 
     #[test]
     fn words_are_changed_whole_beside_holders_of_the_lock() {
-        let (memory, _source) = SharedMemory::create(2, 64).unwrap();
+        let (memory, _source) = SharedMemory::create(2, 64, 0..64).unwrap();
         let memory = &memory;
         assert!(memory.word(4, 8).is_none() && memory.word(2, 4).is_none() && memory.word(0, 2).is_none());
         assert!(memory.word_of(&Buffer::leaked(8)).is_none());
@@ -415,7 +446,7 @@ mod tests {
 
     #[test]
     fn the_lock_of_a_living_process_is_waited_for() {
-        let (memory, _source) = SharedMemory::create(1, 0).unwrap();
+        let (memory, _source) = SharedMemory::create(1, 0, 0..0).unwrap();
         let word = memory.mapping.word(0);
         // The first process lives as long as any.
         word.store(1, Ordering::Relaxed);
@@ -432,7 +463,7 @@ mod tests {
 
     #[test]
     fn the_lock_of_a_dead_process_is_taken_from_it() {
-        let (memory, _source) = SharedMemory::create(1, 0).unwrap();
+        let (memory, _source) = SharedMemory::create(1, 0, 0..0).unwrap();
         // No process has such a number.
         memory.mapping.word(0).store(u32::MAX, Ordering::Relaxed);
         drop(memory.lock(0));

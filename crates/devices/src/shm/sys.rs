@@ -5,7 +5,7 @@ use ayatori_core::buffer::{self, Buffer};
 use ayatori_core::wire::EAGER_HEADER_BYTES;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
@@ -100,26 +100,17 @@ pub(crate) fn set_length(fd: &OwnedFd, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the host has so much memory, swap included, at all.
-fn fits_host(len: usize) -> bool {
+/// An error where the host has not so much memory, swap included, at all. A memory file has no limit: where
+/// the kernel tries to reserve more than there is, it ends other processes of the host.
+pub(crate) fn check_fits_host(len: usize) -> io::Result<()> {
     let info = rustix::system::sysinfo();
-    len as u64 / u64::from(info.mem_unit.max(1)) <= info.totalram + info.totalswap
-}
-
-/// Reserves memory for `len` bytes of the file now: `ENOSPC` here instead of `SIGBUS` later. A memory file
-/// has no limit: where the kernel tries to reserve more than there is, it ends other processes of the host.
-pub(crate) fn reserve(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
-    if !fits_host(len) {
-        return Err(io::Error::from_raw_os_error(libc::ENOMEM));
-    }
-    // SAFETY: integers only.
-    match unsafe { libc::posix_fallocate(fd.as_fd().as_raw_fd(), 0, len as libc::off_t) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
+    match len as u64 / u64::from(info.mem_unit.max(1)) <= info.totalram + info.totalswap {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::ENOMEM)),
     }
 }
 
-/// As [`reserve`], for `len` bytes from `at` on.
+/// Reserves memory for `len` bytes of the file from `at` on now: `ENOSPC` here instead of `SIGBUS` later.
 pub(crate) fn reserve_at(fd: BorrowedFd<'_>, at: usize, len: usize) -> io::Result<()> {
     // SAFETY: integers only.
     match unsafe { libc::posix_fallocate(fd.as_raw_fd(), at as libc::off_t, len as libc::off_t) } {
@@ -609,6 +600,7 @@ impl Drop for PassingMapping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[test]
     fn long_copies_move_each_byte_to_its_place_and_no_other() {
@@ -636,7 +628,8 @@ mod tests {
 
     #[test]
     fn more_memory_than_the_host_has_is_not_reserved() {
-        assert!(fits_host(0) && fits_host(PAGE_BYTES) && !fits_host(usize::MAX) && !fits_host(1 << 60));
+        let fits = |len| check_fits_host(len).is_ok();
+        assert!(fits(0) && fits(PAGE_BYTES) && !fits(usize::MAX) && !fits(1 << 60));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use ayatori_core::request::Posted;
 use ayatori_core::rma::{Memory, WindowId};
 use ayatori_devices::shm::{SharedMemory, Source};
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -193,7 +194,7 @@ fn parts_of(all: &[[u64; 4]]) -> Result<Vec<Part>, Fault> {
 /// Memory for locks of epochs, where all members are on this host. Processes that fail would not give them
 /// back.
 fn locks(members: &Members) -> Option<SharedMemory> {
-    if members.is_local && !survives() { share(members, 0).ok() } else { None }
+    if members.is_local && !survives() { share(members, 0, 0..0).ok() } else { None }
 }
 
 /// The last steps: all know the window, then it has a handle.
@@ -305,14 +306,14 @@ impl Layout {
     }
 }
 
-/// Maps the memory of all members: the first makes it, the others open it.
-fn share(members: &Members, bytes: usize) -> Result<SharedMemory, Fault> {
+/// Maps the memory of all members: the first makes it, the others open it. `own` is this one's part.
+fn share(members: &Members, bytes: usize, own: Range<usize>) -> Result<SharedMemory, Fault> {
     let size = members.group.size();
     let no_memory = |error| fault(MPI_ERR_NO_MEM, format_args!("{error}"));
     let is_first = members.rank == 0;
     let mut made = None;
     let mut words = [0; 3];
-    if is_first && let Ok((memory, source)) = SharedMemory::create(size as usize, bytes) {
+    if is_first && let Ok((memory, source)) = SharedMemory::create(size as usize, bytes, own.clone()) {
         let address = source.address().unwrap_or_default();
         let mut numbers = address.split('/').filter_map(|part| part.parse::<u64>().ok());
         words = [1, numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)];
@@ -325,16 +326,20 @@ fn share(members: &Members, bytes: usize) -> Result<SharedMemory, Fault> {
         None if is_made == 0 => {
             Err(fault(MPI_ERR_NO_MEM, format_args!("rank 0 has no {bytes} bytes of shared memory")))
         }
-        None => SharedMemory::open(&Source::Address(format!("/proc/{pid}/fd/{fd}")), size as usize, bytes)
-            .map(|memory| (memory, None))
-            .map_err(no_memory),
+        None => {
+            let source = Source::Address(format!("/proc/{pid}/fd/{fd}"));
+            let opened = SharedMemory::open(&source, size as usize, bytes, own);
+            opened.map(|memory| (memory, None)).map_err(no_memory)
+        }
     };
     // All have opened it, or all give up.
     let all = exchange(members.comm, size, members.rank, [u64::from(opened.is_ok())])?;
     let (memory, _source) = opened?;
     match all.iter().position(|[is_open]| *is_open == 0) {
         None => Ok(memory),
-        Some(rank) => Err(fault(MPI_ERR_NO_MEM, format_args!("rank {rank} cannot map the shared memory"))),
+        Some(rank) => {
+            Err(fault(MPI_ERR_NO_MEM, format_args!("rank {rank} has not its part of the shared memory")))
+        }
     }
 }
 
@@ -360,9 +365,11 @@ fn agree(
 /// Maps memory of all members, with their parts where the layout says.
 fn share_parts(members: &Members, parts: &mut [Part], layout: Layout) -> Result<SharedMemory, Fault> {
     let bytes = layout.place(parts).ok_or_else(too_large)?;
-    let shared = share(members, bytes)?;
+    let own = parts[members.rank as usize];
+    // With its room, in which it may be moved.
+    let own_end = own.shared_at + if own.bytes > 0 { own.bytes + layout.room_bytes() } else { 0 };
+    let shared = share(members, bytes, own.shared_at..own_end)?;
     if layout.room_bytes() > 0 {
-        let own = parts[members.rank as usize];
         let base = address_of(&shared.buffer(own.shared_at, own.bytes)).addr();
         let rest = if own.bytes > 0 { layout.rest(base) } else { 0 };
         let rests = exchange(members.comm, members.group.size(), members.rank, [rest as u64])?;
@@ -396,7 +403,7 @@ fn allocate(
         true => None,
         false => {
             let bytes = own.bytes.checked_add(layout.room_bytes()).ok_or_else(too_large)?;
-            Some(SharedMemory::create(members.group.size() as usize, bytes))
+            Some(SharedMemory::create(members.group.size() as usize, bytes, 0..bytes))
         }
     };
     let has_memory = own_memory.as_ref().is_none_or(Result::is_ok);
