@@ -55,6 +55,7 @@ mod message;
 mod node;
 mod op;
 mod operation;
+mod overlap;
 mod phase;
 mod post;
 mod request;

@@ -2,6 +2,7 @@
 
 use crate::abi::{MPI_ERR_OTHER, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE};
 use crate::fault::{Fault, fault};
+use crate::host::this_thread;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering};
 
@@ -23,6 +24,8 @@ static WORLD: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 /// Sessions that have not ended.
 static SESSION_COUNT: AtomicU32 = AtomicU32::new(0);
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
+/// By the kernel's id.
+static MAIN_THREAD: AtomicU32 = AtomicU32::new(0);
 static THREAD_LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
 
 fn of_byte(byte: u8) -> Phase {
@@ -89,6 +92,16 @@ pub(crate) fn thread_level() -> c_int {
 /// MPI has started with this level.
 pub(crate) fn set_thread_level(level: c_int) {
     THREAD_LEVEL.store(level, Ordering::Relaxed);
+}
+
+/// The thread that starts MPI is the main thread from now on (MPI-5.0 §11.6.2).
+pub(crate) fn set_main_thread() {
+    MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
+}
+
+/// Whether this is the thread that started MPI.
+pub(crate) fn is_main_thread() -> bool {
+    MAIN_THREAD.load(Ordering::Relaxed) == this_thread()
 }
 
 /// Whether calls may overlap by the level the user asked for.

@@ -12,6 +12,7 @@ use crate::abi::{MPI_Comm, MPI_Request, MPI_Win};
 use crate::arguments::InOut;
 use crate::calls::{self, ids, words};
 use crate::host::this_thread;
+use crate::overlap;
 use crate::phase::{self, Phase};
 use crate::request::{Half, What};
 use crate::runtime::machine::Machine;
@@ -266,11 +267,33 @@ fn held_locks(core: &ayatori_core::Process) -> Vec<HeldLock> {
 #[inline(always)]
 pub(crate) fn enter(call: u32) {
     let words = words();
+    // Not in the shortest ways, which it would make a hundredth longer: a thread that has sent waits, too.
+    if !is_short(call) {
+        let outer = words.call();
+        if outer != 0 {
+            overlap::look(call, outer);
+        }
+    }
     words.enter(call);
     // The first is known when this is compiled.
     if answers_on_entry(call) && words.is_asked() {
         on_entry();
     }
+}
+
+/// The functions of few instructions.
+#[inline(always)]
+const fn is_short(call: u32) -> bool {
+    matches!(
+        call,
+        ids::MPI_Send
+            | ids::MPI_Recv
+            | ids::MPI_Isend
+            | ids::MPI_Irecv
+            | ids::MPI_Wait
+            | ids::MPI_Test
+            | ids::MPI_Iprobe
+    )
 }
 
 /// Functions that answer on their way in: those by which programs look again and again whether something has

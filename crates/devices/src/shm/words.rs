@@ -46,7 +46,8 @@ impl CallWords {
         self.asked.load(Ordering::Relaxed) != 0
     }
 
-    /// The function the rank is in.
+    /// The function the rank is in; 0: none.
+    #[inline(always)]
     pub fn call(&self) -> u32 {
         self.call.load(Ordering::Relaxed)
     }

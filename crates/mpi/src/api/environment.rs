@@ -9,7 +9,6 @@ use crate::host::host_name;
 use crate::phase::{self, Phase};
 use crate::runtime::exit::abort;
 use crate::runtime::start;
-use crate::state;
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::ptr;
 
@@ -82,16 +81,16 @@ api! {
         flag.set("flag", c_int::from(phase::world() == Phase::After))
     }
 
-    /// MPI-5.0 §11.6.2
+    /// Any thread may call it whatever the level is, so it takes no lock (MPI-5.0 §11.6.2).
     fn MPI_Query_thread(provided: Out<c_int>) {
-        drop(state::process()?);
+        phase::check_running()?;
         provided.set("provided", phase::thread_level())
     }
 
-    /// MPI-5.0 §11.6.2
+    /// As `MPI_Query_thread`.
     fn MPI_Is_thread_main(flag: Out<c_int>) {
-        drop(state::process()?);
-        flag.set("flag", c_int::from(start::is_main_thread()))
+        phase::check_running()?;
+        flag.set("flag", c_int::from(phase::is_main_thread()))
     }
 
     /// Ends the whole job, whatever the communicator, as the standard allows.

@@ -6,7 +6,6 @@ use crate::dynamic::acquaint;
 use crate::errhandler::Action;
 use crate::fault::{Fault, fault, survives};
 use crate::holder::Holder;
-use crate::host::this_thread;
 use crate::lock::locked;
 use crate::phase::{self, Phase};
 use crate::request;
@@ -29,9 +28,6 @@ use super::mode::Mode;
 use super::wait::{self, wait, wait_until};
 use super::{launch, left};
 
-/// The thread that started MPI, by the kernel's id.
-static MAIN_THREAD: AtomicU32 = AtomicU32::new(0);
-
 /// Only one thread at a time starts MPI or ends it.
 static BOUNDS: Mutex<()> = Mutex::new(());
 
@@ -50,7 +46,7 @@ pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
         }
     }
     let level = begin(required)?;
-    MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
+    phase::set_main_thread();
     phase::set_world(Phase::Running);
     Ok(level)
 }
@@ -143,7 +139,7 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
     drop(process);
     datatype::prepare();
     phase::set_thread_level(required);
-    MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
+    phase::set_main_thread();
     state::set_concurrent(required == MPI_THREAD_MULTIPLE);
     helper::set_mode(mode);
     phase::set_phase(Phase::Running);
@@ -316,9 +312,4 @@ fn meet() -> Result<(), Fault> {
         Action::Fatal | Action::Abort => request::check(&completion, MPI_COMM_WORLD),
         Action::Return | Action::Call(_) => Ok(()),
     }
-}
-
-/// Whether this is the thread that started MPI.
-pub(crate) fn is_main_thread() -> bool {
-    MAIN_THREAD.load(Ordering::Relaxed) == this_thread()
 }

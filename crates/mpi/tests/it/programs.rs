@@ -118,6 +118,16 @@ fn a_fatal_error_names_function_class_argument_and_communicator() {
     assert!(fatal("").0.status.success());
 }
 
+#[test]
+fn call_that_overlaps_the_main_threads_is_named() {
+    let output = support::run(&mut Command::new(compile("overlap.c")));
+    assert!(output.status.success(), "{}", support::text(&output));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = "a thread calls MPI_Comm_rank while another is in MPI_Comm_call_errhandler";
+    assert!(said.contains(expected) && said.contains("MPI_THREAD_SINGLE"), "{said}");
+    assert_eq!(said.matches("a thread calls").count(), 1, "{said}");
+}
+
 /// A program may have a header `mpi.h` of its own, as another MPI that is built on this one.
 #[test]
 fn the_wrappers_header_comes_behind_the_programs_own() {
