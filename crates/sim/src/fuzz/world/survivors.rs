@@ -234,13 +234,11 @@ impl Survivors<'_> {
                 if let Some(error) = completion.error {
                     return Err(format!("process {at} cannot shrink: {error}"));
                 }
-                let process = &self.world.nodes[at].0;
-                // One that is revoked already is named by what it is made of.
-                let of =
-                    process.comm(made).map(|of| (of.context(), of.group().iter().map(|p| p.0).collect()));
-                if let Ok((context, members)) = of {
-                    self.note(at, Outcomes::Shrunk(context, members))?;
-                }
+                // Another may have revoked it already.
+                let of = self.world.nodes[at].0.comm_or_revoked(made);
+                let of = of.map_err(|error| format!("process {at} has nothing after a shrink: {error}"))?;
+                let (context, members) = (of.context(), of.group().iter().map(|p| p.0).collect());
+                self.note(at, Outcomes::Shrunk(context, members))?;
                 self.calls_count += 1;
                 let way = &mut self.ways[at];
                 way.old.push(std::mem::replace(&mut way.comm, made));
