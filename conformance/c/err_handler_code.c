@@ -43,8 +43,8 @@ static void several(MPI_Comm comm)
         }
         MPI_Error_class(told, &class);
         CHECK(code == MPI_ERR_IN_STATUS, "way %d returns %s", way, check_error_text(code));
-        CHECK(class == MPI_ERR_TRUNCATE && calls == before + 1, "way %d: told %s, %d calls", way, check_error_text(told),
-              calls - before);
+        CHECK(class == MPI_ERR_TRUNCATE && calls == before + 1, "way %d: told %s, %d calls", way,
+              check_error_text(told), calls - before);
     }
     keeps = 0;
 }

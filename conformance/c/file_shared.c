@@ -187,8 +187,8 @@ static void moved(const char *name)
     const char *base = strrchr(name, '/') + 1;
     snprintf(folder, sizeof folder, "%.*s", (int)(base - name), name);
     CHECK(getcwd(before, sizeof before) && chdir(folder) == 0, "cannot go to %s", folder);
-    OK(MPI_File_open(MPI_COMM_WORLD, base, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
-                     &file));
+    OK(MPI_File_open(MPI_COMM_WORLD, base, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                     MPI_INFO_NULL, &file));
     CHECK(chdir("/") == 0, "cannot go to /");
     OK(MPI_File_write_shared(file, &check_rank, 1, MPI_INT, MPI_STATUS_IGNORE));
     MPI_Barrier(MPI_COMM_WORLD);

@@ -245,7 +245,8 @@ static void shared_memory(void)
     /* Who asks for no memory gets the same address as who asks for that memory: none. */
     OK(MPI_Win_allocate_shared(rank ? 0 : 8, 1, MPI_INFO_NULL, host, &memory, &win));
     OK(MPI_Win_shared_query(win, rank, &bytes, &unit, &first));
-    CHECK(bytes == (rank ? 0 : 8) && first == memory, "memory at %p, by the query at %p", (void *)memory, (void *)first);
+    CHECK(bytes == (rank ? 0 : 8) && first == memory, "memory at %p, by the query at %p", (void *)memory,
+          (void *)first);
     CHECK(!memory == (rank > 0), "%ld bytes at %p", (long)bytes, (void *)memory);
     OK(MPI_Win_free(&win));
     MPI_Comm_free(&host);

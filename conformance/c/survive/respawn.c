@@ -1,5 +1,5 @@
-/* A rank that was started in the place of another dies, too, alone in its world: its parents go on, and start a
- * third. */
+/* A rank that was started in the place of another dies, too, alone in its world: its parents go on, and start
+ * a third. */
 #include "survive.h"
 
 /* Starts one more process; all of them, the new one last. */

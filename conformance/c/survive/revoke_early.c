@@ -1,5 +1,5 @@
-/* A communicator that one member revokes as soon as it has it was made at the others, too: the call that makes
- * it succeeds there, and what is made is revoked. */
+/* A communicator that one member revokes as soon as it has it was made at the others, too: the call that
+ * makes it succeeds there, and what is made is revoked. */
 #include "survive.h"
 
 static const char *const names[] = {"dup", "split", "create", "create_group", "cart_create", "idup",

@@ -1,5 +1,5 @@
-/* The main thread is in a call, which has called back; meanwhile another thread asks what any may ask, and then
- * makes a call that the thread level does not allow it. */
+/* The main thread is in a call, which has called back; meanwhile another thread asks what any may ask, and
+ * then makes a call that the thread level does not allow it. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
