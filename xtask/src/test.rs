@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::conformance::programs::Programs;
 use crate::conformance::{self, CommonOptions};
@@ -112,7 +112,23 @@ impl Drop for Load {
     }
 }
 
+/// The compilers that the tests need, and Debian's packages of them.
+const COMPILERS: [(&str, &str); 2] = [("cc", "gcc"), ("c++", "g++")];
+
+/// Names a compiler that is missing, before anything is built.
+fn check_compilers() -> Result<()> {
+    for (compiler, package) in COMPILERS {
+        let started = std::process::Command::new(compiler).arg("--version").output();
+        ensure!(
+            started.is_ok_and(|output| output.status.success()),
+            "the tests need the compiler `{compiler}`, which cannot be started (Debian: apt-get install {package})"
+        );
+    }
+    Ok(())
+}
+
 fn once(options: &Options) -> Result<()> {
+    check_compilers()?;
     let c_programs = CommonOptions::ours(options.ranks.clone());
     skips::begin()?;
     let skips_file = skips::path();
