@@ -44,7 +44,13 @@ const HANDLES: [Handle; 11] = [
     handle("MPI_Errhandler", "errhandler", "MPI_ERRHANDLER_NULL", "freed_errhandler", "MPI_ERR_ERRHANDLER"),
     handle("MPI_Session", "session", "MPI_SESSION_NULL", "freed_session", "MPI_ERR_SESSION"),
     handle("MPI_Request", "persistent", "MPI_REQUEST_NULL", "freed_request", "MPI_ERR_REQUEST"),
-    handle("MPI_Message", "MPI_MESSAGE_NO_PROC", "MPI_MESSAGE_NULL", "freed_request", "MPI_ERR_REQUEST"),
+    handle(
+        "MPI_Message",
+        "MPI_MESSAGE_NO_PROC",
+        "MPI_MESSAGE_NULL",
+        "(MPI_Message)freed_request",
+        "MPI_ERR_REQUEST",
+    ),
 ];
 
 /// The C name without the suffix of the large-count form.
