@@ -77,7 +77,7 @@ macro_rules! steps {
 
 /// In the order of what is found fastest.
 const STEPS: [Step; 26] = steps! {
-    "loom" nothing, "every order of the atomics of shared-memory rings and of copies by both ranks", "loom", "loom";
+    "loom" nothing, "every order of the atomics of rings and of copies by both ranks", "loom", "loom";
     "fault-worlds" nothing, "random worlds with faults", "fuzz --seeds 20000", "fuzz --seeds 300";
     "test-loaded" nothing, "`make test` 20 times beside a job that computes on every CPU",
         "test --times 20 --loaded --series conformance/nightly/test-loaded.txt", "test --times 1 --loaded";

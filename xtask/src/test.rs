@@ -121,7 +121,7 @@ fn check_compilers() -> Result<()> {
         let started = std::process::Command::new(compiler).arg("--version").output();
         ensure!(
             started.is_ok_and(|output| output.status.success()),
-            "the tests need the compiler `{compiler}`, which cannot be started (Debian: apt-get install {package})"
+            "the tests need a compiler `{compiler}`, which does not start (Debian: apt-get install {package})"
         );
     }
     Ok(())
