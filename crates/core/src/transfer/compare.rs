@@ -10,12 +10,12 @@ use crate::time::Duration;
 
 /// Messages from comparison to comparison, at most; and where the other way takes twice as long.
 pub(super) const PAUSE_MAX: u32 = 256;
-pub(super) const PAUSE_FAR_MAX: u32 = 512;
+pub(super) const PAUSE_FAR: u32 = 512;
 /// Messages after a comparison before the next one.
 const REST_COUNT: u32 = 4;
 /// How many times as long a pause is as the one before, where the other way was not quicker.
 const LONGER_FACTOR: u32 = 4;
-const _: () = assert!(PAUSE_MAX.is_power_of_two() && PAUSE_FAR_MAX.is_power_of_two());
+const _: () = assert!(PAUSE_MAX.is_power_of_two() && PAUSE_FAR.is_power_of_two());
 const _: () = assert!(LONGER_FACTOR.is_power_of_two());
 
 /// The first messages by a way do not count, for they find the caches as the other way has left them: with
@@ -92,13 +92,18 @@ impl Held {
     }
 
     /// The same after both ways were measured; where that `changes` the way held, at a multiple of
-    /// `pause_changed`.
-    pub(super) fn end_measured(&mut self, changes: bool, [held_ns, other_ns]: [u32; 2], pause_changed: u32) {
+    /// `pause_changed`, and where the other one takes twice as long, of at most `pause_far`.
+    pub(super) fn end_measured(
+        &mut self,
+        changes: bool,
+        [held_ns, other_ns]: [u32; 2],
+        [pause_far, pause_changed]: [u32; 2],
+    ) {
         if changes {
             core::mem::swap(&mut self.way, &mut self.other);
             return self.end(pause_changed);
         }
-        let most = if other_ns / 2 >= held_ns { PAUSE_FAR_MAX } else { PAUSE_MAX };
+        let most = if other_ns / 2 >= held_ns { pause_far } else { PAUSE_MAX };
         self.end((self.pause * LONGER_FACTOR).min(most));
     }
 

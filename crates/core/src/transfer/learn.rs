@@ -14,7 +14,7 @@
 //! forward.
 
 use super::choose::Way;
-use super::compare::{Held, LEFT_OUT_COUNT, TIMES_COUNT, Times, class_of, is_quicker, ns};
+use super::compare::{Held, LEFT_OUT_COUNT, PAUSE_FAR, TIMES_COUNT, Times, class_of, is_quicker, ns};
 use crate::time::Duration;
 
 /// The first look begins after so many messages.
@@ -194,7 +194,7 @@ impl Class {
         let Some(held_ns) = self.times.median_ns() else { return self.end_look(PAUSE_FIRST) };
         let look = self.look.take();
         let changes = is_quicker(other_ns, held_ns);
-        self.held.end_measured(changes, [held_ns, other_ns], PAUSE_SLOWER);
+        self.held.end_measured(changes, [held_ns, other_ns], [PAUSE_FAR, PAUSE_SLOWER]);
         if changes {
             self.times = look.map_or(Times::default(), |look| look.times);
             self.expect(other_ns, held_ns);
