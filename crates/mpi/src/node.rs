@@ -97,7 +97,7 @@ impl Node {
     #[cold]
     fn open(&mut self, core: &Process, device: &Shm, id: CommId) {
         let at = id.0 as usize;
-        let Ok(comm) = core.comm(id) else { return };
+        let Ok(comm) = core.comm_or_revoked(id) else { return };
         let room = (self.is_enabled && comm.size() > 1 && !comm.is_inter())
             .then(|| device.open_room(comm.context(), comm.group().iter(), self.occupancy))
             .flatten();
