@@ -93,10 +93,8 @@ impl Messages {
         buffer: &Buffer,
     ) -> bool {
         let len = buffer.len();
-        if self.links.get(index).learns_eager(len).is_none() {
-            return false;
-        }
-        let is_learnt = self.learns_way(index, len);
+        let Some(may_receive) = self.links.get(index).learns_eager(len) else { return false };
+        let is_learnt = self.has_nothing_under_way(may_receive);
         if is_learnt && !self.transfers.at_once(index).is_plainly_eager(len) {
             return false;
         }
@@ -109,13 +107,13 @@ impl Messages {
         is_sent
     }
 
-    /// Whether it is measured which way a message of this length goes: the sender has nothing else under way,
-    /// but for receives where these may be.
-    fn learns_way(&self, index: LinkIndex, len: usize) -> bool {
-        self.links.get(index).learns_eager(len).is_some_and(|may_receive| match may_receive {
+    /// Whether the sender has nothing else under way, but for receives where these may be: then it is
+    /// measured which way a message goes.
+    fn has_nothing_under_way(&self, may_receive: bool) -> bool {
+        match may_receive {
             true => self.transfers.sends_count() == 0,
             false => self.operations_count() == 0,
-        })
+        }
     }
 
     #[inline(never)]
@@ -136,12 +134,12 @@ impl Messages {
             return Err(error);
         }
         let len = data.len();
-        let is_learnt =
-            mode == SendMode::Standard && data.as_memory().is_some() && self.learns_way(index, len);
-        let link = self.links.get(index);
-        let (is_allowed, learns) =
-            (link.allows_longer_eager(len, is_learnt), link.learns_eager(len).is_some());
-        if learns && !(is_learnt && is_allowed) {
+        let learns = self.links.get(index).learns_eager(len);
+        let is_learnt = mode == SendMode::Standard
+            && data.as_memory().is_some()
+            && learns.is_some_and(|may_receive| self.has_nothing_under_way(may_receive));
+        let is_allowed = self.links.get(index).allows_longer_eager(len, is_learnt);
+        if learns.is_some() && !(is_learnt && is_allowed) {
             self.transfers.at_once(index).pass(len, is_learnt);
         }
         if !is_allowed {

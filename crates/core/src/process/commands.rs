@@ -72,8 +72,8 @@ impl Process {
         }
     }
 
-    /// Sends a short message if that can be done at once: `true`, it has left. `false` says nothing about why
-    /// not: [`isend`](Self::isend) does, and does it all.
+    /// Sends a message if that can be done at once: `true`, it has left. `false` says nothing about why not:
+    /// [`isend`](Self::isend) does, and does it all.
     #[inline(always)]
     pub fn send_at_once<D: Device>(
         &mut self,
@@ -85,6 +85,7 @@ impl Process {
     ) -> bool {
         let Some((index, envelope)) = self.link_to(comm, dest, tag) else { return false };
         self.messages.offer_at_once(device, index, &envelope, &buffer)
+            || self.messages.offer_longer_at_once(device, index, &envelope, &buffer)
     }
 
     /// The link by which a message goes, and its envelope. There is no link to ourselves.
@@ -94,21 +95,6 @@ impl Process {
         let peer = communicator.peers().process(dest)?;
         let index = self.messages.links.index_of(peer)?;
         Some((index, Envelope { context: communicator.context(), source: communicator.rank(), tag }))
-    }
-
-    /// As [`send_at_once`](Self::send_at_once), for a message of which the sender measures whether it goes
-    /// eagerly.
-    #[inline(never)]
-    pub fn send_longer_at_once<D: Device>(
-        &mut self,
-        device: &mut D,
-        comm: CommId,
-        buffer: Buffer,
-        dest: Rank,
-        tag: Tag,
-    ) -> bool {
-        let Some((index, envelope)) = self.link_to(comm, dest, tag) else { return false };
-        self.messages.offer_longer_at_once(device, index, &envelope, &buffer)
     }
 
     /// Sends as [`isend`](Self::isend), with a gap of this message's own.

@@ -80,21 +80,10 @@ impl Send {
         Ok(Post::Send { comm: comm.id(), data, dest, tag, mode: self.mode })
     }
 
-    /// Sends a short message of standard mode if it can leave now: its length, bytes. `None`:
-    /// [`post`](Self::post) and its start know why not.
+    /// Sends a message of standard mode if it can leave now: its length, bytes. `None`: [`post`](Self::post)
+    /// and its start know why not.
     #[inline(always)]
     fn leaves_at_once(self, process: &mut Process) -> Option<usize> {
-        self.leaves::<false>(process)
-    }
-
-    /// The same of one that is too long for the short path.
-    #[inline(never)]
-    fn longer_leaves_at_once(self, process: &mut Process) -> Option<usize> {
-        self.leaves::<true>(process)
-    }
-
-    #[inline(always)]
-    fn leaves<const IS_LONGER: bool>(self, process: &mut Process) -> Option<usize> {
         let comm = process.comms.find(self.to.comm).map(Comm::id)?;
         let buffer = message::plain(self.from.buf, self.from.count, self.datatype)?;
         let (Ok(dest), Ok(_)) = (Rank::try_from(self.to.rank), Rank::try_from(self.to.tag)) else {
@@ -102,9 +91,8 @@ impl Send {
         };
         let engine = process.engine.own()?;
         let has_left = self.mode == SendMode::Standard
-            && on_device!(&mut engine.device, |device| match IS_LONGER {
-                false => engine.core.send_at_once(device, comm, buffer, dest, self.to.tag),
-                true => engine.core.send_longer_at_once(device, comm, buffer, dest, self.to.tag),
+            && on_device!(&mut engine.device, |device| {
+                engine.core.send_at_once(device, comm, buffer, dest, self.to.tag)
             });
         has_left.then_some(buffer.len())
     }
@@ -221,9 +209,6 @@ fn send_any(
     mode: SendMode,
 ) -> Result<(), Fault> {
     let send = Send { from, datatype, to, mode };
-    if send.longer_leaves_at_once(&mut process).is_some() {
-        return Ok(());
-    }
     let post = send.post(&process, "buf")?;
     let started = process.start_awaited(post, to.comm)?;
     crate::request::check(&started.finish(process)?, to.comm)
@@ -240,10 +225,6 @@ fn isend_any(
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
     let send = Send { from, datatype, to, mode };
-    if send.longer_leaves_at_once(&mut process).is_some() {
-        receive_between(&mut process);
-        return request.set("request", SENT);
-    }
     let post = send.post(&process, "buf")?;
     request.set("request", process.start_message(post, to.comm)?)
 }
@@ -424,10 +405,7 @@ fn probed(status: Status) -> Completion {
 
 fn sendrecv(send: Send, receive: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
-    if !process.is_shared()
-        && receive.is_plain(&process)
-        && (send.leaves_at_once(&mut process).is_some() || send.longer_leaves_at_once(&mut process).is_some())
-    {
+    if !process.is_shared() && receive.is_plain(&process) && send.leaves_at_once(&mut process).is_some() {
         receive.wait_alone(&mut process)?;
         let completion = process.engine().core.direct_completion();
         give_status(status, completion);

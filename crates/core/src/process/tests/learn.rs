@@ -335,7 +335,7 @@ fn the_short_way_leaves_a_trial_to_the_long_one() {
         let is_full = sent_count % 2 == 1;
         net.shared.borrow_mut().full_one_in = u64::from(is_full);
         let (process, port) = &mut net.nodes[0];
-        let is_sent = process.send_longer_at_once(port, CommId::WORLD, source, 1, 0);
+        let is_sent = process.send_at_once(port, CommId::WORLD, source, 1, 0);
         net.shared.borrow_mut().full_one_in = 0;
         if is_full {
             assert!(!is_sent);

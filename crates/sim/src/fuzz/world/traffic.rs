@@ -211,8 +211,7 @@ impl World<'_> {
             }
             // As `MPI_Send` and `MPI_Isend` do.
             Way::AtOnce | Way::Awaited(SendMode::Standard)
-                if process.send_at_once(port, id, buffer, rank, tag)
-                    || process.send_longer_at_once(port, id, buffer, rank, tag) =>
+                if process.send_at_once(port, id, buffer, rank, tag) =>
             {
                 self.report.cover(Feature::SendAtOnce);
                 (SendMode::Standard, Ok(Posted::Done(Completion::EMPTY)))
