@@ -35,8 +35,8 @@ const PAUSE_FIRST: u32 = 32;
 /// So many times as long as an eager message: three that are got show it.
 const FAR_TIMES: u32 = 4;
 /// Where the way that is not held takes twice as long and more, the messages that go it take one of so many
-/// parts of the time, from [`PAUSE_FAR`] on to the other one. With 512 in all, ten messages of 64 KiB that
-/// the kernel copied, in 20 µs, took a seventh of what 512 did that went at once, in 2.6.
+/// parts of the time, from [`PAUSE_FAR`] on to the other one. With 512 in all ten messages that take eight
+/// times as long are a seventh of the time. The first trials, until the pause is so long, are not rarer.
 const SHARE_PARTS: u32 = 64;
 const PAUSE_FAR_MAX: u32 = 8192;
 

@@ -244,7 +244,7 @@ impl Mpi {
         outcome
     }
 
-    /// Sends (`MPI_Send`): at once if the message is short and can leave now, as in the library.
+    /// Sends (`MPI_Send`): at once if the message can leave now, as in the library.
     ///
     /// # Errors
     /// As [`Mpi::isend`] and [`Mpi::wait`].
