@@ -674,29 +674,34 @@ mod tests {
     }
 
     #[test]
-    fn stalled_payload_is_not_reread_until_readable() {
-        let (mut a, mut b) = two(true);
+    fn a_stalled_payload_is_not_reread_and_its_tail_is() {
         let payload = vec![7; 100_000];
-        let mut place = vec![0; payload.len()];
-        a.send(b"long", [Piece::Bytes(&payload), Piece::EMPTY]).expect("sent");
-        b.read();
-        while let Ok(Next::Front(..)) = b.next() {
-            assert_eq!(b.fetch(&mut place).0, Fetched::Part, "its sum is kept back");
-            assert!(!b.is_not_reread(), "not read since");
-            b.read();
+        let sums = Some(Sums { header: sum(b"head"), payload: None });
+        let head = Head { kind: Kind::Packet, body_bytes: 100_004, header_bytes: 4, sums }.emit();
+        let bytes = [&head[..], b"head", &payload, &sum(&payload).to_le_bytes()].concat();
+        for (missing_bytes, pauses) in [(5, true), (4, false), (1, false)] {
+            let (mut a, b) = pair(true);
+            let (there, rest) = bytes.split_at(bytes.len() - missing_bytes);
+            assert_eq!(rustix::net::send(&b, there, SEND_FLAGS), Ok(there.len()));
+            let mut place = vec![0; payload.len()];
+            a.read();
+            while let Ok(Next::Front(..)) = a.next() {
+                assert_eq!(a.fetch(&mut place).0, Fetched::Part);
+                assert!(!a.is_not_reread(), "not read since");
+                a.read();
+            }
+            // Eight microseconds may have gone by the time we look.
+            let was_not_reread = (0..1_000).any(|_| {
+                assert_eq!(a.read(), Read::Nothing);
+                a.is_not_reread()
+            });
+            assert_eq!(was_not_reread, pauses, "{missing_bytes} B are missing");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            assert!(!a.is_not_reread(), "the pause has an end");
+            assert_eq!(rustix::net::send(&b, rest, SEND_FLAGS), Ok(rest.len()));
+            assert_eq!(a.read(), Read::Drained);
+            assert!(!a.is_not_reread());
         }
-        assert_eq!(b.read(), Read::Nothing);
-        // Eight microseconds may have gone by the time we look.
-        let was_not_reread = (0..1_000).any(|_| {
-            assert_eq!(b.read(), Read::Nothing);
-            b.is_not_reread()
-        });
-        assert!(was_not_reread);
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        assert!(!b.is_not_reread(), "the pause has an end");
-        a.send_tail();
-        assert_eq!(b.read(), Read::Drained);
-        assert!(!b.is_not_reread());
     }
 
     #[test]

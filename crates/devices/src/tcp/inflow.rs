@@ -19,7 +19,7 @@ use ayatori_core::device::{Fetched, HEADER_BYTES_MAX};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use std::io::IoSliceMut;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -102,7 +102,7 @@ enum Long {
 
 /// The receiving side of a connection.
 pub(super) struct Inflow {
-    buffer: Vec<u8>,
+    buffer: LineBuffer,
     /// Bytes read and not handed over.
     unread: Range<usize>,
     long: Long,
@@ -117,7 +117,7 @@ pub(super) struct Inflow {
 impl Inflow {
     pub(super) fn new() -> Self {
         Self {
-            buffer: Vec::new(),
+            buffer: LineBuffer::default(),
             unread: 0..0,
             long: Long::None,
             is_bulk: false,
@@ -159,7 +159,9 @@ impl Inflow {
             if has_come {
                 fetching.step = Step::Wet;
             }
-            fetching.dry_at = (!has_come).then(Instant::now);
+            // A tail comes right behind its payload, and nothing is copied meanwhile.
+            let awaits_tail = fetching.placed_bytes == fetching.head.payload_bytes();
+            fetching.dry_at = (!has_come && !awaits_tail).then(Instant::now);
             return if has_come { Read::Drained } else { Read::Nothing };
         }
         let room = self.room();
@@ -186,7 +188,7 @@ impl Inflow {
         if self.unread.end == self.buffer.len() || self.buffer.is_empty() {
             let bytes = (2 * self.buffer.len()).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
             debug_assert!(bytes > begun, "a frame fits the largest buffer");
-            self.buffer.resize(bytes, 0);
+            self.buffer.grow(bytes);
         }
     }
 
@@ -344,6 +346,43 @@ impl Inflow {
     }
 }
 
+/// Bytes that begin at a cache line. Long blocks of `malloc` begin 16 bytes behind a page, where an AMD EPYC
+/// (Zen 3) took 66 µs one way for 64 KiB over a raw connection, and 33 to 40 at other places: the kernel's
+/// copy is slow from a page's beginning to a few bytes behind another's.
+#[derive(Default)]
+struct LineBuffer {
+    bytes: Vec<u8>,
+    begin: usize,
+}
+
+impl LineBuffer {
+    const LINE_BYTES: usize = 64;
+
+    fn grow(&mut self, len: usize) {
+        let mut grown = vec![0; len + Self::LINE_BYTES - 1];
+        let begin = grown.as_ptr().align_offset(Self::LINE_BYTES);
+        grown.truncate(begin + len);
+        grown[begin..begin + self.len()].copy_from_slice(self);
+        *self = Self { bytes: grown, begin };
+    }
+}
+
+impl Deref for LineBuffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.begin..]
+    }
+}
+
+impl DerefMut for LineBuffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.begin..]
+    }
+}
+
 impl Fetching {
     fn place(&mut self, into: &mut [u8], bytes: &[u8]) {
         into[self.placed_bytes..self.placed_bytes + bytes.len()].copy_from_slice(bytes);
@@ -358,5 +397,26 @@ impl Fetching {
             self.sum.add(&into[self.placed_bytes..end]);
         }
         self.placed_bytes = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_begins_at_a_line_however_long_it_grows() {
+        let mut buffer = LineBuffer::default();
+        assert!(buffer.is_empty());
+        let mut len = 0;
+        for grown in [16, 100, 1 << 10, 16 << 10, 300 << 10] {
+            buffer.grow(grown);
+            assert_eq!((buffer.len(), buffer.as_ptr().addr() % 64), (grown, 0));
+            assert!(
+                buffer[..len].iter().all(|&byte| byte == 7) && buffer[len..].iter().all(|&byte| byte == 0)
+            );
+            buffer.fill(7);
+            len = grown;
+        }
     }
 }
