@@ -4,8 +4,9 @@ use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Ack, Seen};
 
 /// Bytes that are acknowledged without waiting for more, if the last acknowledgement was [`ACK_INTERVAL`]
-/// ago.
-const ACK_BYTES: u64 = 64 << 10;
+/// ago: more than the longest eager message, whose answer takes the acknowledgement along, and at most two
+/// packets of 1500-byte frames.
+const ACK_BYTES: u64 = 96 << 10;
 /// Bytes that are acknowledged in any case: on a rail of GB/s an acknowledgement for every 64 KiB would cost
 /// a sixth of the receiver's time, and each costs the sender some, too.
 const ACK_BYTES_MOST: u64 = 1 << 20;
@@ -139,10 +140,13 @@ mod tests {
             arrived.note(number, bytes, false, now);
             arrived.is_due(now)
         };
-        assert!((1..15).all(|number| !at_once(&mut arrived, number, ACK_BYTES, NOW)));
-        assert!(at_once(&mut arrived, 15, ACK_BYTES_MOST - 14 * ACK_BYTES, NOW), "1 MiB");
+        const PACKET_BYTES: u64 = 64 << 10;
+        assert!((1..15).all(|number| !at_once(&mut arrived, number, PACKET_BYTES, NOW)));
+        assert!(at_once(&mut arrived, 15, ACK_BYTES_MOST - 14 * PACKET_BYTES, NOW), "1 MiB");
         arrived.acked(NOW);
-        assert!(at_once(&mut arrived, 16, ACK_BYTES, NOW + ACK_INTERVAL), "64 KiB and a while ago");
+        let later = NOW + ACK_INTERVAL;
+        assert!(!at_once(&mut arrived, 16, PACKET_BYTES, later), "an answer takes it along");
+        assert!(at_once(&mut arrived, 17, PACKET_BYTES, later), "two, and a while ago");
     }
 
     fn noted(numbers: impl IntoIterator<Item = u32>) -> Arrived {
