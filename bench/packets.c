@@ -248,7 +248,10 @@ static void begin(struct ring *rings, struct way *w)
 
 int main(int argc, char **argv)
 {
-    static const size_t sizes[] = {8, 64, 256, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, LONGEST};
+    /* With message.c's. */
+    static const size_t sizes[] = {8,       40,      56,      64,      80,       96,       160,      256,
+                                   320,     400,     640,     1 << 10, 1536,     2 << 10,  3 << 10,  4 << 10,
+                                   6 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, LONGEST};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
     struct ring *rings;

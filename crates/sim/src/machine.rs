@@ -564,6 +564,7 @@ fn unused_of_software(host: &HostModel, config: &cluster::Config) -> Vec<Unused>
         ("relay_rate", config.profile.is_none(), NO_DEVICE),
         ("relay_ends_ns", config.profile.is_none(), NO_DEVICE),
         ("relay_ends_ns", software.relay_rates.is_empty(), "relay_rate is not given"),
+        ("longer_software", config.profile.is_none(), NO_DEVICE),
         ("longer_packet", config.profile.is_none(), NO_DEVICE),
         ("longer_packet_in_row", config.profile.is_none(), NO_DEVICE),
         ("pieces", config.profile.is_none(), NO_DEVICE),

@@ -132,6 +132,9 @@ pub struct SoftwareCosts {
     /// What such a packet takes beside its bytes at that rate: its first and its last part, which only one
     /// side copies, and the line's way, ps.
     pub relay_ends_ps: Option<u64>,
+    /// The library's software for a message that goes in one packet within a host, by its length, both
+    /// sides', more than for one of a cache line; beyond the last as much as there.
+    pub longer_software: Vec<LongerTime>,
     /// Packets between two cores by their payload, the shortest first: more than one of a cache line, with
     /// both copies.
     pub longer_packets: Vec<LongerTime>,
@@ -223,6 +226,7 @@ pub(super) fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         fresh_kernel_copy_rates: rates(s, "fresh_kernel_copy_rate")?,
         relay_rates: rates(s, "relay_rate")?,
         relay_ends_ps: time("relay_ends_ns")?,
+        longer_software: longer(s, "longer_software")?,
         longer_packets: longer(s, "longer_packet")?,
         longer_packets_in_row: longer(s, "longer_packet_in_row")?,
         pieces: pieces(s, "pieces")?,

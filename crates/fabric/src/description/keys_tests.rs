@@ -446,6 +446,7 @@ fn times_by_length_are_listed_from_the_shortest() {
         shaped("kind = \"star\"\nswitches = 1").replace(NIC.trim_end(), text.trim_end())
     };
     for key in [
+        "software/longer_software",
         "software/longer_packet",
         "software/longer_packet_in_row",
         "software/block_packet",
@@ -460,6 +461,7 @@ fn times_by_length_are_listed_from_the_shortest() {
         let host = &machine.host_models[0];
         let sockets = host.nics[0].sockets.as_ref();
         let times = match key {
+            "software/longer_software" => &host.software.longer_software,
             "software/longer_packet" => &host.software.longer_packets,
             "software/longer_packet_in_row" => &host.software.longer_packets_in_row,
             "software/block_packet" => &host.software.block_packets,

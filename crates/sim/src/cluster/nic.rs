@@ -12,8 +12,9 @@ use ayatori_core::wire::trunk::{self, Body};
 
 use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
+use super::shared::IN_LINE_BYTES;
 use super::sockets::FETCHED_BEHIND_BYTES;
-use super::software::MemoryWork;
+use super::software::{self, MemoryWork};
 use super::working_set::Distances;
 use super::{Config, NicUse};
 
@@ -62,6 +63,17 @@ impl Nic<'_> {
         let each_ps = profile.map_or(0, |_| software.announce_ps / 2);
         let asks = || matches!(About::of(header), About::Match { keys, .. } if keys.is_empty());
         if each_ps > 0 && rail.0 == MEMORY_RAIL && asks() { each_ps } else { 0 }
+    }
+
+    /// Either side's software for a message in this packet, beside that for a short one.
+    fn longer_software_ps(&self, rail: Rail, header: &[u8], payload_bytes: usize) -> u64 {
+        let Config { rates, profile, .. } = &self.fabric.config;
+        let is_shm = rail.0 == MEMORY_RAIL && profile.is_some();
+        let Some(last) = rates.longer_software.last().filter(|_| is_shm && brings_envelope(header)) else {
+            return 0;
+        };
+        let bytes = last.bytes.min(payload_bytes as u64);
+        software::longer_ps(&rates.longer_software, IN_LINE_BYTES, bytes).unwrap_or(0) / 2
     }
 
     fn start_access(&mut self, rail: Rail, peer: ProcessId, access: Access, put: bool) -> Submitted {
@@ -136,8 +148,10 @@ impl Device for Nic<'_> {
         if rail.0 == MEMORY_RAIL && self.fabric.kernel_copies() {
             self.fabric.note_announced(self.me, to.0, header);
         }
-        self.fabric.spend(self.me, self.announcement_ps(rail, header));
         let payload_bytes = payload_len(&payload);
+        let more_ps =
+            self.announcement_ps(rail, header) + self.longer_software_ps(rail, header, payload_bytes);
+        self.fabric.spend(self.me, more_ps);
         let is_in_block = self.fabric.take_block(self.me, to.0, rail.0, payload_bytes);
         let pieces = self.begin_pieces(rail, payload_bytes, is_in_block);
         let mut bytes = header.to_vec();
@@ -192,8 +206,10 @@ impl Device for Nic<'_> {
                 let is_in_place = *ahead_bytes > 0 && !is_of_stream(&bytes[..*header_bytes]);
                 let copied_bytes =
                     payload_bytes.min(if is_in_place { FETCHED_BEHIND_BYTES } else { usize::MAX });
-                cost_ps += self.announcement_ps(rail, &bytes[..*header_bytes]);
-                let is_matched = software.match_ps > 0 && brings_envelope(&bytes[..*header_bytes]);
+                let header = &bytes[..*header_bytes];
+                cost_ps += self.announcement_ps(rail, header);
+                cost_ps += self.longer_software_ps(rail, header, payload_bytes);
+                let is_matched = software.match_ps > 0 && brings_envelope(header);
                 cost_ps += match *pieces {
                     // The last piece is read when it has come, whatever was read before.
                     Some(pieces) => {

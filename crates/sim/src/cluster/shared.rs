@@ -19,7 +19,7 @@ const LINE_BYTES: u64 = 64;
 /// So much comes with a packet's first line: processors fetch lines in pairs.
 pub(super) const PAIR_BYTES: u64 = 2 * LINE_BYTES;
 /// Payload that is in one line with its packet's header, bytes.
-const IN_LINE_BYTES: u64 = 32;
+pub(super) const IN_LINE_BYTES: u64 = 32;
 /// Packets of so many bytes are written and read a piece at a time, by both sides at once, where neither
 /// keeps the other off its core and the description does not say which are (`pieces`).
 const IN_PIECES_BYTES_MIN: usize = 10 << 10;

@@ -76,6 +76,9 @@ pub struct Rates {
     /// Long packets within a host, copied in and out at once: for both sides, with what goes from core to
     /// core.
     pub relay: Vec<RateWithin>,
+    /// The library's software for a message in one packet within a host, by its length, beside that for a
+    /// short one, both sides'; empty: none.
+    pub longer_software: Vec<LongerTime>,
     /// Packets between two cores by their payload, the shortest first; empty: not known.
     pub longer_packets: Vec<LongerTime>,
     /// The same of packets that are there when the one before has been taken, for who takes them.
@@ -111,6 +114,7 @@ impl Rates {
             kernel_copy: costs.kernel_copy_rates.clone(),
             fresh_kernel_copy: costs.fresh_kernel_copy_rates.clone(),
             relay: costs.relay_rates.clone(),
+            longer_software: costs.longer_software.clone(),
             longer_packets: costs.longer_packets.clone(),
             longer_packets_in_row: costs.longer_packets_in_row.clone(),
             pieces: costs.pieces.clone(),

@@ -300,6 +300,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.software.shared_write", "[{ bytes = 1024, more_ns = 90000 }]"),
     ("host_models.h.software.shared_write_within", "[{ within_kib = 1, times = 5 }]"),
     ("host_models.h.software.shared_read", "[{ bytes = 1024, more_ns = 90000 }]"),
+    ("host_models.h.software.longer_software", "[{ bytes = 64, more_ns = 900 }]"),
     ("host_models.h.software.longer_packet", "[{ bytes = 64, more_ns = 900 }]"),
     ("host_models.h.software.longer_packet_in_row", "[{ bytes = 64, more_ns = 900 }]"),
     ("host_models.h.software.block_packet", "[{ bytes = 65536, more_ns = 9000000 }]"),

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::samples::{
-    BLOCK_PACKET, BLOCK_PIECE, BLOCK_RELAY, LINES_BACK, PACKET, PACKETS_IN_ROW, PIECE, SHARED_READ,
+    BLOCK_PACKET, BLOCK_PIECE, BLOCK_RELAY, LINES_BACK, MESSAGE, PACKET, PACKETS_IN_ROW, PIECE, SHARED_READ,
     SHARED_WRITE, SHARED_WRITE_WITHIN, SHORT_BYTES, Sample, ends_ns, longer_lines, rate_lines, times_ns,
     without_ends,
 };
@@ -12,9 +12,15 @@ use super::samples::{
 /// Packets of so many bytes go in pieces through the caches, and not past them.
 const PIECES_IF_NEAR_BYTES: u64 = 8 << 10;
 
+/// Payload up to so many bytes goes in a pair of lines, up to as many more in lines of its own, and longer
+/// payload in blocks.
+const IN_PACKETS_BYTES: [u64; 2] = [88, 512];
+
 /// See the module's documentation. Times in ns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CoreFit {
+    /// The library's software for messages of so many bytes more than for a short one.
+    pub longer_software: Vec<(u64, f64)>,
     /// What a packet of so many bytes takes more than a short one, with both copies.
     pub longer_packets: Vec<(u64, f64)>,
     /// The same of packets one right after another, for who takes them.
@@ -72,6 +78,7 @@ pub(super) fn fit(samples: &[Sample], lines_back_gbytes_per_s: Option<f64>) -> C
     // Those in pieces are worked on by both sides from their beginning, whatever was before.
     in_row.retain(|&(bytes, _)| !is_in_pieces(&pieces, bytes));
     CoreFit {
+        longer_software: longer_software(samples),
         longer_packets: longer_packets(&times_ns(samples, PACKET)),
         longer_packets_in_row: longer_packets(&in_row),
         blocks: blocks(samples, &pieces),
@@ -109,6 +116,36 @@ fn longer_packets(packets_ns: &[(u64, f64)]) -> Vec<(u64, f64)> {
     packets_ns[1..].iter().map(|&(bytes, ns)| (bytes, (ns - short_ns).max(0.0))).collect()
 }
 
+/// What messages take beside the packets that they go in, less what a short one does: the median over lengths
+/// that go alike, since of one length it is a small difference of figures that spread as much. From where
+/// there are blocks, those of a ping-pong go in blocks.
+fn longer_software(samples: &[Sample]) -> Vec<(u64, f64)> {
+    let of = |name| longer_packets(&times_ns(samples, name));
+    let [messages, packets, blocks] = [MESSAGE, PACKET, BLOCK_PACKET].map(of);
+    let packet = |bytes| blocks.iter().chain(&packets).find(|packet| packet.0 == bytes);
+    let software = |&(bytes, ns): &(u64, f64)| Some((bytes, ns - packet(bytes)?.1));
+    let software: Vec<(u64, f64)> = messages.iter().filter_map(software).collect();
+    let mut found = Vec::new();
+    for alike in
+        software.chunk_by(|a, b| IN_PACKETS_BYTES.iter().all(|most| (a.0 <= *most) == (b.0 <= *most)))
+    {
+        let median_ns = median(alike.iter().map(|one| one.1)).max(0.0);
+        let (first, last) = (alike[0].0, alike[alike.len() - 1].0);
+        found.push((first, median_ns));
+        if last > first {
+            found.push((last, median_ns));
+        }
+    }
+    found
+}
+
+/// Of some values, at least one.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
+}
+
 /// From which length on packets go in which pieces, the shortest first.
 fn pieces_of(samples: &[Sample], name: &str) -> Vec<(u64, u64)> {
     let of_name = samples.iter().filter(|sample| sample.name == name);
@@ -132,6 +169,7 @@ fn is_in_pieces(pieces: &[(u64, u64)], bytes: u64) -> bool {
 /// Keys of a host's software.
 pub(super) fn lines(fit: &CoreFit) -> String {
     let CoreFit {
+        longer_software,
         longer_packets,
         longer_packets_in_row,
         pieces,
@@ -141,7 +179,8 @@ pub(super) fn lines(fit: &CoreFit) -> String {
         shared_writes_within,
         shared_reads,
     } = fit;
-    let mut text = longer_lines("longer_packet", "through memory, without messages", longer_packets);
+    let mut text = longer_lines("longer_software", "messages, less such packets", longer_software);
+    text += &longer_lines("longer_packet", "through memory, without messages", longer_packets);
     text += &longer_lines("longer_packet_in_row", "one right after another", longer_packets_in_row);
     text += &piece_lines("pieces", pieces);
     if let Some(BlockFit { packets, pieces, relay, relay_ends_ns, cores_are_near }) = blocks {
@@ -213,6 +252,28 @@ mod tests {
             assert_eq!((found.longer_packets.len(), found.longer_packets_in_row.len()), (6, in_row));
         }
         assert_eq!(fit(&packets(), None).pieces, []);
+    }
+
+    #[test]
+    fn software_of_messages_is_what_their_packets_do_not_take() {
+        let of = |name: &'static str, ns: &[(u64, f64)]| -> Vec<Sample> {
+            ns.iter().map(|&(bytes, ns)| sample(name, bytes, ns / 1e3)).collect()
+        };
+        let packets = of(PACKET, &[(8, 50.0), (40, 60.0), (96, 90.0), (640, 130.0), (1 << 10, 200.0)]);
+        let messages = of(MESSAGE, &[(8, 130.0), (40, 150.0), (96, 200.0), (640, 300.0), (1 << 10, 360.0)]);
+        let samples = [packets, messages].concat();
+        let assert_found = |samples: &[Sample], expected: &[(u64, f64)]| {
+            let found = fit(samples, None).longer_software;
+            let is_near = |(a, b): (&(u64, f64), &(u64, f64))| a.0 == b.0 && (a.1 - b.1).abs() < 1e-6;
+            assert!(found.len() == expected.len() && found.iter().zip(expected).all(is_near), "{found:?}");
+        };
+        // 90 and 80 of the two longest.
+        assert_found(&samples, &[(40, 10.0), (96, 30.0), (640, 85.0), (1 << 10, 85.0)]);
+        // In a block one takes less than in lines, and the rest is software: 120 and 80.
+        let blocks = of(BLOCK_PACKET, &[(8, 50.0), (640, 100.0)]);
+        let in_blocks = [samples.clone(), blocks].concat();
+        assert_found(&in_blocks, &[(40, 10.0), (96, 30.0), (640, 100.0), (1 << 10, 100.0)]);
+        assert_found(&samples[..5], &[]);
     }
 
     #[test]

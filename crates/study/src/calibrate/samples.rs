@@ -86,6 +86,8 @@ pub(super) const RENDEZVOUS: &str = "rendezvous";
 /// The benchmarks of messages in packets that are announced first, and that go at once.
 pub(super) const ANNOUNCED: &str = "announced";
 pub(super) const AT_ONCE: &str = "at_once";
+/// The benchmark of messages of lengths that are not compared, to and fro.
+pub(super) const MESSAGE: &str = "message";
 /// The benchmarks of packets from core to core: to and fro, and one right after another.
 pub(super) const PACKET: &str = "packet";
 pub(super) const PACKETS_IN_ROW: &str = "packets_in_row";

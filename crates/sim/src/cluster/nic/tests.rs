@@ -175,6 +175,23 @@ fn announced_packets_take_software_of_their_own() {
 }
 
 #[test]
+fn longer_messages_take_more_software() {
+    let time_ns = |longer: &[(u64, u64)], bytes| {
+        let plain = shared_memory(None, 1_000_000_000_000);
+        let longer = longer.iter().map(|&(bytes, more_ps)| LongerTime { bytes, more_ps });
+        let rates = Rates { longer_software: longer.collect(), ..plain.rates.clone() };
+        half_round_trip_ns(&Config { rates, ..plain }, bytes)
+    };
+    let longer = [(96, 70_000), (24 << 10, 200_000)];
+    // What is announced is of packets that are no messages.
+    for (bytes, more_ns) in [(8, 0.0), (64, 35.0), (96, 70.0), (24 << 10, 200.0), (64 << 10, 200.0)] {
+        let more = time_ns(&longer, bytes) - time_ns(&[], bytes);
+        assert!((more - more_ns).abs() < 0.3, "{bytes} B: {more} ns");
+    }
+    assert_eq!(time_ns(&longer, 1 << 20), time_ns(&[], 1 << 20));
+}
+
+#[test]
 fn shared_data_wait_for_a_line_or_take_less() {
     let config = Config { memory_latency_ps: 40_000, ..shared_memory(None, 1_000_000_000_000) };
     let cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
