@@ -2,8 +2,8 @@
  *
  *   message   half a round trip
  *
- * Their lengths are packets.c's that are not compared with predictions: what they take beside such packets is
- * the library's software. */
+ * Packets of these lengths are measured without messages, too (packets.c): the rest is the library's software.
+ * None of these lengths but 8 B is compared with a prediction. */
 #include "bench.h"
 
 #define LONGEST (24 << 10)

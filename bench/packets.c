@@ -248,7 +248,7 @@ static void begin(struct ring *rings, struct way *w)
 
 int main(int argc, char **argv)
 {
-    /* With message.c's. */
+    /* Those that are compared with predictions, and message.c's. */
     static const size_t sizes[] = {8,       40,      56,      64,      80,       96,       160,      256,
                                    320,     400,     640,     1 << 10, 1536,     2 << 10,  3 << 10,  4 << 10,
                                    6 << 10, 8 << 10, 12 << 10, 16 << 10, 24 << 10, LONGEST};

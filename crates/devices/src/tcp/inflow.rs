@@ -346,9 +346,9 @@ impl Inflow {
     }
 }
 
-/// Bytes that begin at a cache line. Long blocks of `malloc` begin 16 bytes behind a page, where an AMD EPYC
-/// (Zen 3) took 66 µs one way for 64 KiB over a raw connection, and 33 to 40 at other places: the kernel's
-/// copy is slow from a page's beginning to a few bytes behind another's.
+/// Bytes that begin at a cache line. Long blocks of `malloc` begin 16 bytes behind a page, where the kernel's
+/// copy is slow on an AMD EPYC (Zen 3): 64 KiB over a raw connection took 48 to 73 µs one way there, and 29
+/// to 38 at other places.
 #[derive(Default)]
 struct LineBuffer {
     bytes: Vec<u8>,

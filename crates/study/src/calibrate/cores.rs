@@ -12,8 +12,8 @@ use super::samples::{
 /// Packets of so many bytes go in pieces through the caches, and not past them.
 const PIECES_IF_NEAR_BYTES: u64 = 8 << 10;
 
-/// Payload up to so many bytes goes in a pair of lines, up to as many more in lines of its own, and longer
-/// payload in blocks.
+/// Payload up to the first length goes in a pair of lines, up to the second in lines of its own, and longer
+/// payload in blocks, bytes.
 const IN_PACKETS_BYTES: [u64; 2] = [88, 512];
 
 /// See the module's documentation. Times in ns.
