@@ -2,8 +2,8 @@
  *
  *   message   half a round trip
  *
- * Packets of these lengths are measured without messages, too (packets.c): the rest is the library's software.
- * None of these lengths but 8 B is compared with a prediction. */
+ * Packets of these lengths are measured without messages, too (packets.c): the rest is the library's
+ * software. None of these lengths but 8 B is compared with a prediction. */
 #include "bench.h"
 
 #define LONGEST (24 << 10)

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use super::samples::{
     BLOCK_PACKET, BLOCK_PIECE, BLOCK_RELAY, LINES_BACK, MESSAGE, PACKET, PACKETS_IN_ROW, PIECE, SHARED_READ,
-    SHARED_WRITE, SHARED_WRITE_WITHIN, SHORT_BYTES, Sample, ends_ns, longer_lines, rate_lines, times_ns,
-    without_ends,
+    SHARED_WRITE, SHARED_WRITE_WITHIN, SHORT_BYTES, Sample, ends_ns, longer_lines, quantile, rate_lines,
+    times_ns, without_ends,
 };
 
 /// Packets of so many bytes go in pieces through the caches, and not past them.
 const PIECES_IF_NEAR_BYTES: u64 = 8 << 10;
 
 /// Payload up to the first length goes in a pair of lines, up to the second in lines of its own, and longer
-/// payload in blocks, bytes.
+/// payload in blocks, bytes (`bench/packets.c`).
 const IN_PACKETS_BYTES: [u64; 2] = [88, 512];
 
 /// See the module's documentation. Times in ns.
@@ -120,8 +120,11 @@ fn longer_packets(packets_ns: &[(u64, f64)]) -> Vec<(u64, f64)> {
 /// that go alike, since of one length it is a small difference of figures that spread as much. From where
 /// there are blocks, those of a ping-pong go in blocks.
 fn longer_software(samples: &[Sample]) -> Vec<(u64, f64)> {
-    let of = |name| longer_packets(&times_ns(samples, name));
-    let [messages, packets, blocks] = [MESSAGE, PACKET, BLOCK_PACKET].map(of);
+    let [packets, blocks] = [PACKET, BLOCK_PACKET].map(|name| longer_packets(&times_ns(samples, name)));
+    // One in a block may be quicker than a shorter one in lines.
+    let messages_ns: Vec<(u64, f64)> =
+        times(samples, MESSAGE).into_iter().map(|(bytes, us)| (bytes, 1e3 * us)).collect();
+    let messages = longer_packets(&messages_ns);
     let packet = |bytes| blocks.iter().chain(&packets).find(|packet| packet.0 == bytes);
     let software = |&(bytes, ns): &(u64, f64)| Some((bytes, ns - packet(bytes)?.1));
     let software: Vec<(u64, f64)> = messages.iter().filter_map(software).collect();
@@ -129,7 +132,9 @@ fn longer_software(samples: &[Sample]) -> Vec<(u64, f64)> {
     for alike in
         software.chunk_by(|a, b| IN_PACKETS_BYTES.iter().all(|most| (a.0 <= *most) == (b.0 <= *most)))
     {
-        let median_ns = median(alike.iter().map(|one| one.1)).max(0.0);
+        let mut ns: Vec<f64> = alike.iter().map(|one| one.1).collect();
+        ns.sort_unstable_by(f64::total_cmp);
+        let median_ns = quantile(&ns, 0.5).max(0.0);
         let (first, last) = (alike[0].0, alike[alike.len() - 1].0);
         found.push((first, median_ns));
         if last > first {
@@ -137,13 +142,6 @@ fn longer_software(samples: &[Sample]) -> Vec<(u64, f64)> {
         }
     }
     found
-}
-
-/// Of some values, at least one.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0
 }
 
 /// From which length on packets go in which pieces, the shortest first.
@@ -274,6 +272,10 @@ mod tests {
         let in_blocks = [samples.clone(), blocks].concat();
         assert_found(&in_blocks, &[(40, 10.0), (96, 30.0), (640, 100.0), (1 << 10, 100.0)]);
         assert_found(&samples[..5], &[]);
+        // A message of 640 B takes less than one of 96 B.
+        let mut quicker = in_blocks;
+        quicker[8].value = 0.19;
+        assert_found(&quicker, &[(40, 10.0), (96, 30.0), (640, 45.0), (1 << 10, 45.0)]);
     }
 
     #[test]

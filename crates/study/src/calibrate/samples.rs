@@ -56,7 +56,7 @@ pub fn figures<'a>(runs: impl IntoIterator<Item = &'a Sample>) -> Vec<Figure> {
 }
 
 /// Of sorted values, at least one; between two of them it is interpolated.
-fn quantile(values: &[f64], part: f64) -> f64 {
+pub(super) fn quantile(values: &[f64], part: f64) -> f64 {
     let place = part * (values.len() - 1) as f64;
     let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
     low + (high - low) * place.fract()
