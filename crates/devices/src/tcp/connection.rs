@@ -5,10 +5,9 @@
 //! except that short ones are queued behind, and leave together. The tail of a long packet leaves with the
 //! packet behind it, or when the core says that none follows.
 
-use super::frame::{
-    BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, PAYLOAD_BYTES_MAX, Sums, TAIL_BYTES, sum, sum_of,
-};
+use super::frame::{BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, PAYLOAD_BYTES_MAX, Sums, TAIL_BYTES};
 use super::inflow::{Inflow, Next, Read};
+use super::sum::{sum, sum_of};
 use ayatori_core::buffer::{Payload, Piece, payload_len};
 use ayatori_core::device::{Fetched, Full, HEADER_BYTES_MAX};
 use ayatori_core::ids::{ProcessId, Rail};

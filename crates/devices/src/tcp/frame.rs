@@ -21,8 +21,8 @@
 //! checksum computed before that reads the payload from memory once more, and costs a fifth of the bandwidth
 //! over a veth pair.
 
+use super::sum::sum;
 use ayatori_core::device::{HEADER_BYTES_MAX, profiles};
-use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
 /// Length of a frame's head in bytes.
 pub(super) const HEAD_BYTES: usize = profiles::TCP_HEAD_BYTES;
@@ -39,50 +39,6 @@ pub(super) const TAIL_BYTES: usize = 4;
 const FLAG_SUM: u8 = 1;
 const FLAG_TAIL: u8 = 2;
 const BOTH_FLAGS: u8 = FLAG_SUM | FLAG_TAIL;
-
-/// Up to this the processor's instruction by itself is quicker than what makes the most of it: no tables, no
-/// folding, no choice between them. In bytes.
-const SHORT_SUM_BYTES: usize = 128;
-
-/// CRC32C.
-#[inline(always)]
-pub(super) fn sum(bytes: &[u8]) -> u32 {
-    if bytes.len() <= SHORT_SUM_BYTES
-        && let Some(sum) = super::sys::sum_by_instruction(bytes)
-    {
-        return sum;
-    }
-    crc32_iscsi(bytes)
-}
-
-/// CRC32C of bytes that come in pieces.
-#[derive(Debug)]
-pub(super) struct RunningSum(Digest);
-
-impl RunningSum {
-    pub(super) fn new() -> Self {
-        Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
-    }
-
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    pub(super) fn get(&self) -> u32 {
-        self.0.finalize() as u32
-    }
-}
-
-/// CRC32C of two pieces, of which the second is almost always empty.
-#[inline]
-pub(super) fn sum_of(pieces: [&[u8]; 2]) -> u32 {
-    if pieces[1].is_empty() {
-        return sum(pieces[0]);
-    }
-    let mut running = RunningSum::new();
-    pieces.iter().for_each(|piece| running.add(piece));
-    running.get()
-}
 
 /// Kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -229,28 +185,6 @@ mod tests {
                 prop_assert!(head.body_bytes <= BODY_BYTES_MAX && head.header_bytes <= head.body_bytes);
             }
         }
-
-        #[test]
-        fn a_sum_of_pieces_is_the_sum_of_the_whole(bytes in proptest::collection::vec(any::<u8>(), 0..300), cut: proptest::sample::Index) {
-            let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
-            prop_assert_eq!(sum_of([front, back]), sum(&bytes));
-            prop_assert_eq!(sum_of([&bytes, &[]]), sum(&bytes));
-        }
-    }
-
-    #[test]
-    fn the_sum_of_few_bytes_is_that_of_the_long_way() {
-        let bytes: Vec<u8> = (0..2 * SHORT_SUM_BYTES).map(|at| (at * 37 + 11) as u8).collect();
-        for length in 0..=bytes.len() {
-            assert_eq!(sum(&bytes[..length]), crc32_iscsi(&bytes[..length]), "{length} bytes");
-        }
-    }
-
-    #[test]
-    fn the_sum_is_the_crc32c_of_rfc_3720() {
-        // RFC 3720, appendix B.4.
-        assert_eq!(sum(&[0; 32]), 0x8a91_36aa);
-        assert_eq!(sum(b"123456789"), 0xe306_9283);
     }
 
     #[test]

@@ -14,7 +14,8 @@
 //!        └──────────────────────────── Declined: whole            Skipping: lost ─────────────────────────────┴──►
 //! ```
 
-use super::frame::{BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, PAYLOAD_BYTES_MAX, RunningSum};
+use super::frame::{BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, PAYLOAD_BYTES_MAX};
+use super::sum::RunningSum;
 use ayatori_core::device::{Fetched, HEADER_BYTES_MAX};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;

@@ -42,6 +42,7 @@ mod pairing;
 mod peers;
 pub mod port;
 mod settings;
+mod sum;
 pub(crate) mod sys;
 mod wireup;
 
@@ -56,5 +57,5 @@ pub use wireup::Wireup;
 
 /// The sum of a packet's bytes: CRC32C, as frames carry it.
 pub fn checksum(bytes: &[u8]) -> u32 {
-    frame::sum(bytes)
+    sum::sum(bytes)
 }

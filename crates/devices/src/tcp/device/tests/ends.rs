@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::tcp::candidates::Candidate;
-use crate::tcp::frame::{Head, Kind, Sums, sum};
+use crate::tcp::frame::{Head, Kind, Sums};
 use crate::tcp::obstacles::Why;
+use crate::tcp::sum::sum;
 
 /// Two with connections on all of so many rails.
 fn connected(rails: u8) -> (Tcp, Tcp) {
