@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long)]
     check: bool,
     /// With --check: ranks of the collective operations
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], requires = "check",
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "2,4,8", requires = "check",
           value_parser = clap::value_parser!(u32).range(2..=1024))]
     ranks: Vec<u32>,
     /// Write two hosts with nothing between them: what TCP over the loopback takes
