@@ -441,7 +441,8 @@ pub trait Device {
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full>;
 
     /// No more long packets follow for now: what a device keeps back of one, to send it with the next, leaves
-    /// now. The core says so after each round in which it has sent data of long messages.
+    /// now. The core says so after each round in which it has sent data of long messages, and after a message
+    /// that may have been long.
     #[inline]
     fn flush(&mut self) {}
 

@@ -152,16 +152,20 @@ impl Process {
     }
 
     /// One round of progress; where the machine is with its thread, a look at what came of its rounds, after
-    /// the calls of the user's functions that its operations wait for.
-    #[inline]
+    /// the calls of the user's functions that its operations wait for. Inlined, for a call between this and
+    /// the machine's round takes a round that finds nothing 18 instructions of 540.
+    #[inline(always)]
     pub(crate) fn progress(&mut self) -> bool {
         match self.engine.own() {
             Some(machine) => machine.progress(),
-            None => {
-                let worked = self.engine.call_user_functions();
-                self.take_responses() || worked
-            }
+            None => self.look_at_thread(),
         }
+    }
+
+    #[inline(never)]
+    fn look_at_thread(&mut self) -> bool {
+        let worked = self.engine.call_user_functions();
+        self.take_responses() || worked
     }
 
     /// Does a round in the place of the engine's thread, for a call that waits. `true`: something happened.

@@ -294,7 +294,7 @@ fn between_hosts(bytes: usize) -> anyhow::Result<String> {
     let gaps = environment::gap_rule().map_err(Coded::usage)?;
     let interfaces = Interface::list().context("listing the network interfaces")?;
     let rails: Vec<RailCapabilities> = match settings.filter.choose(&interfaces) {
-        Ok(chosen) => chosen.iter().map(|one| one.capabilities(settings.is_paced())).collect(),
+        Ok(chosen) => chosen.iter().map(|one| one.capabilities()).collect(),
         Err(error) => return Ok(error.to_string()),
     };
     let Some(rail) = rails.first() else { return Ok("no rails".to_owned()) };

@@ -4,9 +4,11 @@ use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Ack, Seen};
 
 /// Bytes that are acknowledged without waiting for more, if the last acknowledgement was [`ACK_INTERVAL`]
-/// ago: more than the longest eager message, whose answer takes the acknowledgement along, and at most two
-/// packets of 1500-byte frames.
+/// ago: at most two packets of 1500-byte frames.
 const ACK_BYTES: u64 = 96 << 10;
+/// The same when a message has come, whose sender does not wait: more than the longest eager one over TCP, so
+/// that its answer takes the acknowledgement along.
+const ACK_MESSAGE_BYTES: u64 = 288 << 10;
 /// Bytes that are acknowledged in any case: on a rail of GB/s an acknowledgement for every 64 KiB would cost
 /// a sixth of the receiver's time, and each costs the sender some, too.
 const ACK_BYTES_MOST: u64 = 1 << 20;
@@ -39,8 +41,14 @@ impl Arrived {
         Self { bits: u32::MAX, run: 1, ..Self::default() }
     }
 
-    /// A numbered packet has come.
-    pub(super) fn note(&mut self, number: u32, bytes: u64, ack_now: bool, now: Instant) {
+    /// A numbered packet has come. `is_message`: of those in order, and not of a long message's data.
+    pub(super) fn note(
+        &mut self,
+        number: u32,
+        bytes: u64,
+        (ack_now, is_message): (bool, bool),
+        now: Instant,
+    ) {
         let above = number.wrapping_sub(self.largest);
         let mut gap = false;
         if above == 1 {
@@ -64,11 +72,9 @@ impl Arrived {
         }
         self.owed_packets += 1;
         self.owed_bytes += bytes;
-        let much = match self.owed_bytes {
-            ..ACK_BYTES => false,
-            ACK_BYTES..ACK_BYTES_MOST => now.since(self.acked_at) >= ACK_INTERVAL,
-            ACK_BYTES_MOST.. => true,
-        };
+        let enough = if is_message { ACK_MESSAGE_BYTES } else { ACK_BYTES };
+        let much = self.owed_bytes >= ACK_BYTES_MOST
+            || self.owed_bytes >= enough && now.since(self.acked_at) >= ACK_INTERVAL;
         let at_once = ack_now || gap || much || self.owed_packets >= ACK_PACKETS;
         let due = if at_once { now } else { now + ACK_DELAY };
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
@@ -106,6 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     const NOW: Instant = Instant(1_000_000_000);
+    const DATA: (bool, bool) = (false, false);
 
     #[test]
     fn what_comes_in_order_is_one_run() {
@@ -120,14 +127,14 @@ mod tests {
         assert_eq!(arrived.due, Some(NOW + ACK_DELAY));
         arrived.acked(NOW);
         assert_eq!(arrived.due, None);
-        arrived.note(3, 10, false, NOW);
+        arrived.note(3, 10, DATA, NOW);
         assert_eq!(arrived.due, Some(NOW));
         let ack = arrived.ack(NOW);
         assert!(ack.covers(3) && !ack.covers(2) && ack.covers(1));
         // So are much data, many packets and requests.
         for (packets, bytes, ack_now) in [(1, ACK_BYTES, false), (ACK_PACKETS, 1, false), (1, 1, true)] {
             let mut arrived = Arrived::new();
-            (1..=packets).for_each(|number| arrived.note(number, bytes, ack_now, NOW));
+            (1..=packets).for_each(|number| arrived.note(number, bytes, (ack_now, false), NOW));
             assert_eq!(arrived.due, Some(NOW));
         }
     }
@@ -137,7 +144,7 @@ mod tests {
         let mut arrived = Arrived::new();
         arrived.acked(NOW);
         let at_once = |arrived: &mut Arrived, number, bytes, now| {
-            arrived.note(number, bytes, false, now);
+            arrived.note(number, bytes, DATA, now);
             arrived.is_due(now)
         };
         const PACKET_BYTES: u64 = 64 << 10;
@@ -149,9 +156,26 @@ mod tests {
         assert!(at_once(&mut arrived, 17, PACKET_BYTES, later), "two, and a while ago");
     }
 
+    #[test]
+    fn messages_are_acknowledged_later_than_data() {
+        const PACKET_BYTES: u64 = 256 << 10;
+        let mut arrived = Arrived::new();
+        arrived.note(1, PACKET_BYTES, (false, true), NOW);
+        assert!(!arrived.is_due(NOW), "an answer takes it along");
+        arrived.note(2, 32 << 10, (false, true), NOW);
+        assert!(arrived.is_due(NOW));
+        let mut arrived = Arrived::new();
+        arrived.note(1, PACKET_BYTES, (false, true), NOW);
+        arrived.note(2, 1, DATA, NOW);
+        assert!(arrived.is_due(NOW), "the sender of data waits");
+        let mut arrived = Arrived::new();
+        arrived.note(1, 1, (true, true), NOW);
+        assert!(arrived.is_due(NOW), "so does one that says so");
+    }
+
     fn noted(numbers: impl IntoIterator<Item = u32>) -> Arrived {
         let mut arrived = Arrived::new();
-        numbers.into_iter().for_each(|number| arrived.note(number, 1, false, NOW));
+        numbers.into_iter().for_each(|number| arrived.note(number, 1, DATA, NOW));
         arrived
     }
 
@@ -188,18 +212,18 @@ mod tests {
     #[test]
     fn what_an_acknowledgement_told_is_owed_no_more() {
         let mut arrived = noted([1, 2]);
-        arrived.note(3, ACK_BYTES - 10, false, NOW);
+        arrived.note(3, ACK_BYTES - 10, DATA, NOW);
         arrived.acked(Instant(NOW.0 - ACK_INTERVAL.0));
         for number in 4..3 + ACK_PACKETS {
-            arrived.note(number, 1, false, NOW);
+            arrived.note(number, 1, DATA, NOW);
             assert_eq!(arrived.due, Some(NOW + ACK_DELAY), "{number}");
         }
-        arrived.note(3 + ACK_PACKETS, 1, false, NOW);
+        arrived.note(3 + ACK_PACKETS, 1, DATA, NOW);
         assert_eq!(arrived.due, Some(NOW), "as many packets as before the first");
         arrived.acked(Instant(NOW.0 - ACK_INTERVAL.0));
-        arrived.note(4 + ACK_PACKETS, ACK_BYTES - 1, false, NOW);
+        arrived.note(4 + ACK_PACKETS, ACK_BYTES - 1, DATA, NOW);
         assert_eq!(arrived.due, Some(NOW + ACK_DELAY));
-        arrived.note(5 + ACK_PACKETS, 1, false, NOW);
+        arrived.note(5 + ACK_PACKETS, 1, DATA, NOW);
         assert_eq!(arrived.due, Some(NOW), "as many bytes");
     }
 
@@ -213,7 +237,7 @@ mod tests {
             let mut arrived = Arrived::new();
             (arrived.largest, arrived.largest_at) = (start, NOW);
             for &step in &order[..take] {
-                arrived.note(start.wrapping_add(step), 1, false, NOW);
+                arrived.note(start.wrapping_add(step), 1, DATA, NOW);
             }
             let ack = arrived.ack(NOW);
             let come = |step: u32| order[..take].contains(&step);

@@ -1,7 +1,7 @@
 //! Packets whose payload is taken to its place while it comes: at most one a rail.
 //!
 //! A device finds damage when all of a packet has come, and by then has written it. Nothing else may rely on
-//! what stands there: units that come a second time, by another rail, wait until they are whole.
+//! what stands there: what comes a second time, by another rail, waits until it is whole.
 
 use super::UnitsReceived;
 use super::intake::Carrying;
@@ -12,6 +12,25 @@ use core::ops::Range;
 /// The packets of which a part has been taken: the rail, the receiver, and which bytes of its message.
 #[derive(Default)]
 pub(super) struct Fronts(Vec<(Rail, RequestId, Range<u64>)>);
+
+/// Whose memory the payload of a packet in turn goes to. A receive that is cancelled in between is another
+/// one than that which its user begins with the same memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taker {
+    /// A request's.
+    Request(RequestId),
+    /// That of the receive past the request table. If it ends without its message, the communicator has been
+    /// revoked or the peer lost, so no other one matches the message.
+    Direct,
+}
+
+/// A packet in turn of which a part has been taken.
+#[derive(Clone, Copy)]
+pub(super) struct Begun {
+    pub(super) rail: Rail,
+    pub(super) sequence: u32,
+    pub(super) taker: Taker,
+}
 
 /// Which bytes of a message units are.
 fn bytes_of(units: &UnitsReceived) -> Range<u64> {

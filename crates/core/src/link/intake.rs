@@ -1,6 +1,7 @@
 //! Packets that arrive by a link, up to their meaning.
 
-use super::{LinkEvent, LinkIndex, Links};
+use super::fronts::Begun;
+use super::{LinkEvent, LinkIndex, Links, Taker};
 use crate::buffer::{NO_PAYLOAD, Payload, Piece, payload_len};
 use crate::device::{Device, Incoming, Packet};
 use crate::error::Blame;
@@ -40,7 +41,9 @@ pub(crate) enum Carrying {
 
 /// The front of a packet: the meaning of its payload, which has not arrived yet.
 pub(crate) enum Front {
-    Packet(Prefix, Header),
+    /// The next packet in turn; one that a rail numbers to be passed to [`Links::note_packet`] once its
+    /// payload is in place.
+    Packet(Prefix, Header, Option<TrunkHeader>),
     /// To be passed to [`Links::note_packet`] once its payload is in place.
     Units(UnitsReceived, TrunkHeader),
 }
@@ -153,18 +156,43 @@ impl Links {
         payload_bytes: usize,
     ) -> Option<Front> {
         let link = self.get(index);
-        let Some(trunk) = &link.trunk else {
+        let packet = |header: &[u8], numbered| {
             let (prefix, parsed, len) = wire::parse(header).ok()?;
             let is_next = prefix.sequence == link.next_sequence() && len == header.len();
-            return is_next.then_some(Front::Packet(prefix, parsed));
+            is_next.then_some(Front::Packet(prefix, parsed, numbered))
         };
-        let (parsed, _) = trunk::parse(header).ok()?;
-        let Body::Fragment { .. } = parsed.body else { return None };
+        let Some(trunk) = &link.trunk else { return packet(header, None) };
+        let (parsed, len) = trunk::parse(header).ok()?;
+        match parsed.body {
+            Body::Stream => return packet(&header[len..], Some(parsed)),
+            Body::Fragment { .. } => {}
+            _ => return None,
+        }
         let units = self.units_of(index, parsed.body, payload_bytes)?;
         trunk.fronts.allow(rail, &units).then_some(Front::Units(units, parsed))
     }
 
-    /// A front was looked at. `Some`: a part of these units is in its place, and more is to come.
+    /// Whether the payload of the next packet in turn may be taken to a receive's memory as it comes by a
+    /// rail: no other rail is bringing it, and what has been taken of it is there.
+    pub(crate) fn may_take(&self, index: LinkIndex, rail: Rail, taker: Taker) -> bool {
+        let link = self.get(index);
+        let is_it = |begun: &Begun| begun.sequence == link.next_sequence();
+        link.begun.filter(is_it).is_none_or(|begun| (begun.rail, begun.taker) == (rail, taker))
+    }
+
+    /// The front of the next packet in turn was looked at. `Some`: a part of its payload has been taken to a
+    /// receive's memory.
+    pub(crate) fn part_taken(&mut self, index: LinkIndex, rail: Rail, taker: Option<Taker>) {
+        let link = self.get_mut(index);
+        let sequence = link.next_sequence();
+        match taker {
+            Some(taker) => link.begun = Some(Begun { rail, sequence, taker }),
+            None if link.begun.is_some_and(|begun| begun.rail == rail) => link.begun = None,
+            None => {}
+        }
+    }
+
+    /// The front of units was looked at. `Some`: a part of them is in its place, and more is to come.
     pub(crate) fn front_taken(&mut self, index: LinkIndex, rail: Rail, part_of: Option<&UnitsReceived>) {
         let Some(trunk) = &mut self.get_mut(index).trunk else { return };
         match part_of {

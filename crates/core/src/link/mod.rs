@@ -48,6 +48,8 @@ mod upkeep;
 pub(crate) use announcements::ANNOUNCEMENTS_MAX;
 use announcements::Announcements;
 pub use config::TrunkConfig;
+use fronts::Begun;
+pub(crate) use fronts::Taker;
 pub use health::Health;
 pub(crate) use intake::{Carrying, Front, Received, UnitsReceived};
 pub use stripe::Policy;
@@ -78,8 +80,9 @@ pub const CREDIT_CELLS: u32 = 4096;
 /// Of ranks that send each other messages at the same time, credit for one comes back with the second after
 /// it.
 const CREDIT_PACKETS: u32 = 4;
-/// The same over others, 1 MiB: there an announcement is two packets more, each a call of the system.
-pub const TRUNK_CREDIT_CELLS: u32 = 16384;
+/// The same over others, 1.25 MiB: there an announcement is two packets more, each a call of the system. A
+/// quarter of it is more than the longest eager message, whose answer takes its credit back.
+pub const TRUNK_CREDIT_CELLS: u32 = 20480;
 const _: () = assert!(TRUNK_CREDIT_CELLS <= u16::MAX as u32, "a packet returns all of it");
 
 /// Credit that an eager message costs: a cell for its header and one for each begun cell of data.
@@ -155,6 +158,8 @@ pub(crate) struct Link {
     is_plain: bool,
     /// The gap last set at the rails.
     gap: Gap,
+    /// The packet in turn of which a part was taken last.
+    begun: Option<Begun>,
     /// Present if the rails can break, or if there are several.
     trunk: Option<Box<Trunk>>,
 }
@@ -555,6 +560,7 @@ impl Links {
             failed: fastest.is_none().then_some(Error::Unreachable(peer)),
             is_plain: fastest.is_some() && !is_trunk,
             gap: Gap::NONE,
+            begun: None,
             trunk,
         };
         link.eager_bytes_end = link.short_bytes_end();

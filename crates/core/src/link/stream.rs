@@ -39,13 +39,20 @@ pub(super) struct Stream {
     kept_bytes: usize,
     /// Lost, to be sent again.
     again: VecDeque<u32>,
+    /// Memory for packets to come, and how much it is.
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
 }
 
 impl Stream {
     /// Whether one more packet may be sent.
     pub(super) fn has_room(&self) -> bool {
         self.kept.len() < STREAM_PACKETS_MAX && self.kept_bytes < STREAM_BYTES_MAX
+    }
+
+    /// Whether one more may be sent after a packet of so many bytes.
+    pub(super) fn has_room_beside(&self, bytes: usize) -> bool {
+        self.kept.len() + 1 < STREAM_PACKETS_MAX && self.kept_bytes + bytes < STREAM_BYTES_MAX
     }
 
     /// Keeps a packet that was sent. Packets are kept in the order of their sequence.
@@ -55,6 +62,7 @@ impl Stream {
         }
         debug_assert_eq!(sequence, self.first.wrapping_add(self.kept.len() as u32));
         let mut bytes = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= bytes.capacity();
         bytes.clear();
         bytes.extend_from_slice(header);
         let mut virtual_bytes = 0;
@@ -88,7 +96,8 @@ impl Stream {
 
     fn give_back(&mut self, bytes: Vec<u8>) {
         const SPARE_MAX: usize = 64;
-        if self.spare.len() < SPARE_MAX {
+        if self.spare.len() < SPARE_MAX && self.spare_bytes + bytes.capacity() <= STREAM_BYTES_MAX {
+            self.spare_bytes += bytes.capacity();
             self.spare.push(bytes);
         }
     }

@@ -51,6 +51,9 @@ pub(super) struct Trunk {
     pub(super) some_full: bool,
 }
 
+/// A message of so many bytes may be a long packet, and none follows it.
+const LONG_BYTES: usize = 32 << 10;
+
 /// Bytes of a message's data that a packet holds on any rail, if the shortest packet has `packet_max` bytes.
 pub(super) fn unit_bytes(packet_max: Option<usize>) -> u32 {
     let unit = packet_max.unwrap_or(0).saturating_sub(FRAGMENT_HEADER_BYTES).max(1);
@@ -126,7 +129,10 @@ impl Trunk {
         if !self.stream.has_room() || self.stream.next_again().is_some() {
             return false;
         }
-        let sent = send_stream(&mut self.rails, device, now, sequence, header, payload);
+        // A sender that can send no more until this has arrived asks for word of it.
+        let fills = !self.stream.has_room_beside(header.len() + payload_len(&payload));
+        let what = (sequence, fills);
+        let sent = send_stream(&mut self.rails, device, now, what, header, payload);
         if sent {
             self.stream.keep(sequence, header, &payload);
         }
@@ -162,7 +168,7 @@ impl Trunk {
             && let Some((sequence, kept)) = self.stream.next_again()
         {
             let (header, payload) = kept.parts();
-            if !send_stream(&mut self.rails, device, now, sequence, header, payload) {
+            if !send_stream(&mut self.rails, device, now, (sequence, false), header, payload) {
                 return (took, false);
             }
             self.stream.again_sent();
@@ -205,7 +211,8 @@ impl Trunk {
         let Some(state) = rails.iter_mut().find(|state| state.rail == rail) else { return false };
         state.heard_at = Some(now);
         if header.body != Body::Ack {
-            state.arrived.note(header.number, bytes, header.ack_now, now);
+            let about = (header.ack_now, header.body == Body::Stream);
+            state.arrived.note(header.number, bytes, about, now);
         }
         let (mut any, mut come, mut has_data_come) = (false, false, false);
         state.on_ack(&header.ack, now, |carried, arrived| {
@@ -390,24 +397,28 @@ impl Trunk {
     }
 }
 
-/// Sends a packet of the stream by the best rail that takes it.
+/// Sends a packet of the stream by the best rail that takes it; `ack_now`: to be acknowledged at once.
 fn send_stream<D: Device>(
     rails: &mut [RailState],
     device: &mut D,
     now: Instant,
-    sequence: u32,
+    (sequence, ack_now): (u32, bool),
     header: &[u8],
     payload: Payload<'_>,
 ) -> bool {
     let carried = Some(Carried::Stream(sequence));
+    let payload_bytes = payload_len(&payload);
     let mut send = |state: &mut RailState| {
-        state.transmit(device, now, (Body::Stream, false), carried, header, payload).is_ok()
+        let sent = state.transmit(device, now, (Body::Stream, ack_now), carried, header, payload).is_ok();
+        if sent && payload_bytes >= LONG_BYTES {
+            device.flush();
+        }
+        sent
     };
     // Single rail: no choice to make.
     if let [only] = rails {
         return only.health == Health::Up && send(only);
     }
-    let payload_bytes = payload_len(&payload);
     let bytes = (TRUNK_PREFIX_BYTES + header.len() + payload_bytes) as u64;
     let mut full = RailSet::default();
     while let Some(state) = best_rail(rails, bytes, full, payload_bytes > 0) {

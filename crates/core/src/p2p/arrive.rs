@@ -6,7 +6,7 @@ use crate::buffer::{Buffer, Payload, payload_len};
 use crate::data::Data;
 use crate::error::Blame;
 use crate::ids::{RequestId, TransferId};
-use crate::link::LinkIndex;
+use crate::link::{LinkIndex, Taker};
 use crate::request::{Completion, Request, State};
 use crate::transfer::is_of_trial;
 use crate::wire::{Envelope, Header, Keys};
@@ -195,34 +195,36 @@ impl Messages {
         Ok(())
     }
 
-    /// Where the whole payload of a packet belongs, if that is known already.
+    /// Where the whole payload of a packet belongs, and whose memory that is, if that is known already.
     pub(crate) fn place_of(
         &mut self,
         index: LinkIndex,
         header: &Header,
         payload_bytes: usize,
-    ) -> Option<Buffer> {
+    ) -> Option<(Buffer, Taker)> {
         match *header {
             Header::Eager(envelope) | Header::EagerSync(envelope, _) => {
                 // A receive from any source may match another process' message before all of this one has
                 // arrived, and a shorter message must leave the rest of its buffer unchanged (MPI-5.0
                 // §3.2.4).
-                let buffer = match self.posted.find_match(&envelope) {
+                let (buffer, taker) = match self.posted.find_match(&envelope) {
                     Some(slot) => {
-                        let request = self.requests.at(slot)?.1;
+                        let (id, request) = self.requests.at(slot)?;
                         let State::Posted { peer: Some(_), .. } = request.state else { return None };
-                        request.buffer
+                        (request.buffer, Taker::Request(id))
                     }
                     None => {
                         let is_from_one = matches!(self.direct.wants(), Some(Some(_)));
-                        self.direct_buffer().filter(|_| is_from_one && self.direct_takes(&envelope))?
+                        let takes = is_from_one && self.direct_takes(&envelope);
+                        (self.direct_buffer().filter(|_| takes)?, Taker::Direct)
                     }
                 };
-                (payload_bytes <= buffer.len()).then(|| buffer.part(0, payload_bytes))
+                (payload_bytes <= buffer.len()).then(|| (buffer.part(0, payload_bytes), taker))
             }
             Header::Data { receiver, offset } => {
                 let transfer = self.transfer_of(index, receiver).ok()?;
-                self.transfers.place_of_data(transfer, offset, payload_bytes)
+                let place = self.transfers.place_of_data(transfer, offset, payload_bytes)?;
+                Some((place, Taker::Request(receiver)))
             }
             _ => None,
         }

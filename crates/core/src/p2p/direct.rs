@@ -124,7 +124,7 @@ impl Messages {
     }
 
     /// The receive ends: its message does not come.
-    pub(crate) fn fail_direct(&mut self, error: Error) {
+    pub(crate) fn end_direct(&mut self, error: Error) {
         self.direct_completion = Completion::failed(error);
         self.direct = Direct::Done;
     }

@@ -41,7 +41,7 @@ impl Messages {
             from.map_or_else(|| ends_any_source(key.context()), |from| from == peer)
         };
         if self.direct.awaits().is_some_and(|(key, from)| needs_peer(key, from)) {
-            self.fail_direct(error);
+            self.end_direct(error);
         }
         let concerned: Vec<RequestId> = self
             .requests
@@ -162,11 +162,6 @@ impl Messages {
             self.revoke_request(id, context);
         }
         self.completion_count += 1;
-    }
-
-    fn end_direct(&mut self, error: Error) {
-        self.direct_completion = Completion::failed(error);
-        self.direct = Direct::Done;
     }
 
     fn revoke_request(&mut self, id: RequestId, context: ContextId) {

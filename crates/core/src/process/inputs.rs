@@ -108,13 +108,7 @@ impl Process {
         match received {
             Received::Packet(packet) => {
                 self.handle_packet(index, packet)?;
-                while let Some((bytes, virtual_bytes)) = self.messages.links.next_held(index) {
-                    let payload =
-                        if virtual_bytes > 0 { Piece::Virtual(virtual_bytes) } else { Piece::EMPTY };
-                    self.handle_packet(index, Packet { header: &bytes, payload })?;
-                    self.messages.links.give_back(index, bytes);
-                }
-                Ok(())
+                self.handle_held(index)
             }
             Received::Units(units, payload) => match self.messages.transfer_of(index, units.receiver) {
                 Ok(transfer) => {
@@ -125,6 +119,16 @@ impl Process {
             },
             Received::Nothing => Ok(()),
         }
+    }
+
+    /// Handles the packets that came before their turn, as far as their turn has come.
+    fn handle_held(&mut self, index: LinkIndex) -> Result<(), Blame> {
+        while let Some((bytes, virtual_bytes)) = self.messages.links.next_held(index) {
+            let payload = if virtual_bytes > 0 { Piece::Virtual(virtual_bytes) } else { Piece::EMPTY };
+            self.handle_packet(index, Packet { header: &bytes, payload })?;
+            self.messages.links.give_back(index, bytes);
+        }
+        Ok(())
     }
 
     /// Handles the events of links and transfers. Must be called after each of their methods that may emit
@@ -291,32 +295,40 @@ impl Process {
         let packet_bytes = (bytes.len() + payload_bytes) as u64;
         let rail = incoming.rail;
         let Some(front) = self.messages.links.front(index, rail, bytes, payload_bytes) else { return };
-        let place = match &front {
-            Front::Packet(_, header) => self.messages.place_of(index, header, payload_bytes),
-            Front::Units(units, _) => match self.messages.transfer_of(index, units.receiver) {
-                Ok(transfer) => self.messages.transfers.place_of_units(transfer, units, payload_bytes),
-                Err(_) => None,
-            },
+        let fetched = match &front {
+            Front::Packet(_, header, _) => {
+                let place = self.messages.place_of(index, header, payload_bytes);
+                let place = place.filter(|&(_, taker)| self.messages.links.may_take(index, rail, taker));
+                let fetched = place.map(|(place, _)| device.fetch(incoming, place));
+                let taker = place.map(|(_, taker)| taker).filter(|_| fetched == Some(Fetched::Part));
+                self.messages.links.part_taken(index, rail, taker);
+                fetched
+            }
+            Front::Units(units, _) => {
+                let transfer = self.messages.transfer_of(index, units.receiver).ok();
+                let transfers = &mut self.messages.transfers;
+                let place = transfer.and_then(|id| transfers.place_of_units(id, units, payload_bytes));
+                let fetched = place.map(|place| device.fetch(incoming, place));
+                let is_part = fetched == Some(Fetched::Part);
+                self.messages.links.front_taken(index, rail, is_part.then_some(units));
+                fetched
+            }
         };
-        let fetched = place.map(|place| device.fetch(incoming, place));
-        if let Front::Units(units, _) = &front {
-            let is_part = fetched == Some(Fetched::Part);
-            self.messages.links.front_taken(index, rail, is_part.then_some(units));
-        }
         if fetched != Some(Fetched::Whole) {
             return;
         }
         // The payload is in place: only the report remains.
         let payload = [Piece::Virtual(payload_bytes), Piece::EMPTY];
+        if let Front::Packet(.., Some(numbered)) | Front::Units(_, numbered) = &front {
+            self.messages.links.note_packet(index, rail, numbered, packet_bytes);
+        }
         let handled = match front {
-            Front::Packet(prefix, header) => self.handle_parsed(index, prefix, header, payload),
-            Front::Units(units, header) => {
-                self.messages.links.note_packet(index, rail, &header, packet_bytes);
-                let handled = self.handle_received(index, Received::Units(units, payload));
-                self.messages.links.handled(index);
-                handled
+            Front::Packet(prefix, header, _) => {
+                self.handle_parsed(index, prefix, header, payload).and_then(|()| self.handle_held(index))
             }
+            Front::Units(units, _) => self.handle_received(index, Received::Units(units, payload)),
         };
+        self.messages.links.handled(index);
         self.handle_events(device);
         if let Err(Blame(what)) = handled {
             self.cut_off(index, what);

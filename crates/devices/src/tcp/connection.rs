@@ -382,7 +382,7 @@ mod tests {
             for packet in &received {
                 prop_assert!(left.any(|sent| sent == packet), "a packet that was not sent, or not then");
             }
-            for packet in sent.iter().filter(|packet| packet.len() < 16 << 10) {
+            for packet in sent.iter().filter(|packet| packet.len() < 36 << 10) {
                 prop_assert!(received.contains(packet));
             }
         }

@@ -34,8 +34,9 @@ const BUFFER_BYTES_MAX: usize = HEAD_BYTES + BODY_BYTES_MAX + FRAME_BYTES;
 /// Read at a time, at most; and while long payloads are being fetched, so that little of them is copied.
 const READ_BYTES: usize = PAYLOAD_BYTES_MAX;
 const READ_BYTES_FETCHING: usize = BUFFER_BYTES_MIN;
-/// Shortest payload whose front is offered: above it the saving exceeds the cost.
-const LONG_BYTES: usize = 16 << 10;
+/// Shortest payload whose front is offered: above it the saving exceeds the cost. Two CPUs of an EPYC (Zen 3)
+/// take 20.5 µs one way for 32 KiB that are copied and 21.5 for as many that are not, for 64 KiB 37 and 35.
+const LONG_BYTES: usize = 36 << 10;
 /// How long the device does not query the socket (`FIONREAD`) again after it has found no data of a payload,
 /// its `EAGAIN`. Each query takes the socket lock from the kernel's receive path. Together with packets of 1
 /// MiB, this pause made messages of 1 MiB over a veth pair 7 % (one hour) and 14 % (another) quicker.

@@ -96,11 +96,11 @@ impl Interface {
         u64::from(self.speed_mbit_per_s.unwrap_or(SPEED_UNKNOWN_MBIT_PER_S)) * 1_000_000 / 8
     }
 
-    /// Capabilities of a rail over it. `is_paced`: see [`profiles::tcp`].
-    pub fn capabilities(&self, is_paced: bool) -> RailCapabilities {
+    /// Capabilities of a rail over it.
+    pub fn capabilities(&self) -> RailCapabilities {
         // One small string per interface, for the life of the process.
         let name = String::leak(self.name.clone());
-        profiles::tcp(name, self.mtu_bytes, self.bandwidth_bytes_per_s(), self.numa_node, is_paced)
+        profiles::tcp(name, self.mtu_bytes, self.bandwidth_bytes_per_s(), self.numa_node)
     }
 
     /// The interfaces of this host (of this network namespace), by the kernel's number.

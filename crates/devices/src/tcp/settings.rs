@@ -85,15 +85,6 @@ impl Settings {
         })
     }
 
-    /// Whether our connections' congestion control spaces packets by time.
-    pub fn is_paced(&self) -> bool {
-        match &self.congestion {
-            Some(name) => paces(name),
-            None => std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")
-                .is_ok_and(|name| paces(&name)),
-        }
-    }
-
     /// Sets a socket of ours up: a hint each, so that an old kernel does without.
     pub(super) fn apply(&self, socket: &OwnedFd) {
         let _ = sockopt::set_tcp_nodelay(socket, true);
@@ -105,11 +96,6 @@ impl Settings {
             let _ = sockopt::set_tcp_congestion(socket, name);
         }
     }
-}
-
-/// Whether a congestion control, by the kernel's name, spaces packets by time.
-fn paces(name: &str) -> bool {
-    name.trim().starts_with("bbr")
 }
 
 /// A process that only receives learns from its kernel that the far end's host is gone. The peer's kernel
@@ -183,8 +169,7 @@ mod tests {
         .unwrap();
         assert!(settings.filter == RailFilter::new(Some("eth1"), None).unwrap() && settings.is_unchecked);
         assert_eq!(settings.ports, Some(PortRange { first: 40_000, last: 40_001 }));
-        assert_eq!((settings.congestion.as_deref(), settings.is_paced()), (Some("bbr"), true));
-        assert!(!read(&[("AYATORI_TCP_CONGESTION", "cubic")]).unwrap().is_paced());
+        assert_eq!(settings.congestion.as_deref(), Some("bbr"));
         assert!(!read(&[("AYATORI_TCP_CRC", "1")]).unwrap().is_unchecked);
         for (name, value) in [(ENV_PORTS, "5-4"), (ENV_NO_RAILS, "10.0.0.0/99")] {
             assert!(read(&[(name, value)]).is_err_and(|error| error.contains(name)), "{name}");

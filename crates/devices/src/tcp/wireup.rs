@@ -130,8 +130,7 @@ impl Wireup {
     ) -> Result<Tcp, TcpError> {
         let Self { settings, interfaces, endpoints, listeners } = self;
         let rounds = rails_most.div_ceil(interfaces.len()).max(1);
-        let is_paced = settings.is_paced();
-        let round = || interfaces.iter().map(|interface| interface.capabilities(is_paced));
+        let round = || interfaces.iter().map(|interface| interface.capabilities());
         let rails: Vec<_> = (0..rounds).flat_map(|_| round()).collect();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
         let is_summed = !settings.is_unchecked;

@@ -12,6 +12,7 @@ use crate::abi::MPI_ERR_OTHER;
 use crate::fault::{Fault, failed, fault, set_obstacles};
 use crate::host::online_cpus_count;
 use ayatori_core::coll::Fabric;
+use ayatori_core::device::profiles;
 use ayatori_core::ids::ProcessId;
 use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
 use ayatori_devices::shm::{self, Occupancy, Shm, ShmConfig, Source};
@@ -34,7 +35,7 @@ fn fabric_of_rate(mbit_per_s: u64) -> Fabric {
         latency_ps: 10_000_000,
         message_ps: 2_000_000,
         bandwidth_bytes_per_s: mbit_per_s * 1_000_000 / 8,
-        eager_bytes_max: 64 << 10,
+        eager_bytes_max: profiles::TCP_EAGER_BYTES_MAX,
         ..Fabric::default()
     }
 }

@@ -223,7 +223,7 @@ fn rails(
     };
     if let Some(Profile { device, mtu_bytes }) = config.profile {
         let nic = |nic| match device {
-            NicDevice::Tcp => profiles::tcp("nic", Some(mtu_bytes), rate(nic), None, false),
+            NicDevice::Tcp => profiles::tcp("nic", Some(mtu_bytes), rate(nic), None),
             NicDevice::Rdma => profiles::rdma("nic", rate(nic)),
             NicDevice::Shm => RailCapabilities { bandwidth_bytes_per_s: rate(nic), ..shm() },
         };

@@ -8,7 +8,6 @@ use ayatori_core::device::{
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::{Duration, Instant};
-use ayatori_core::wire::trunk::{self, Body};
 
 use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
@@ -100,11 +99,6 @@ impl Nic<'_> {
 /// Whether a packet is a message, or announces one: it is matched with a receive.
 fn brings_envelope(header: &[u8]) -> bool {
     matches!(About::of(header), About::Message(_))
-}
-
-/// Whether a packet is one of those that a link keeps in order: no part of a long message.
-fn is_of_stream(header: &[u8]) -> bool {
-    trunk::parse(header).is_ok_and(|(trunk, _)| trunk.body == Body::Stream)
 }
 
 impl Device for Nic<'_> {
@@ -201,9 +195,8 @@ impl Device for Nic<'_> {
                 };
                 let payload_bytes = bytes.len() - header_bytes + virtual_bytes;
                 let has_given_block = *is_in_block;
-                // Data of a long message that were read in parts went to their place, but for what the first
-                // read brought.
-                let is_in_place = *ahead_bytes > 0 && !is_of_stream(&bytes[..*header_bytes]);
+                // What was read in parts went to its place, but for what the first read brought.
+                let is_in_place = *ahead_bytes > 0;
                 let copied_bytes =
                     payload_bytes.min(if is_in_place { FETCHED_BEHIND_BYTES } else { usize::MAX });
                 let header = &bytes[..*header_bytes];

@@ -213,8 +213,8 @@ fn a_receiver_that_does_not_receive_is_not_overrun() {
 
 #[test]
 fn more_may_be_outstanding_where_packets_are_acknowledged() {
-    // 1,000 B are 17 cells. The last cell of 1 MiB may be used, and no more.
-    for (may_break, cells) in [(false, 4096), (true, 16384)] {
+    // 1,000 B are 17 cells. The last cell of all credit may be used, and no more.
+    for (may_break, cells) in [(false, 4096), (true, 20480)] {
         let mut net = pair(RailCapabilities { may_break, ..RailCapabilities::default() });
         for _ in 0..cells / 17 {
             assert!(matches!(net.send(0, 1, &[7; 1_000], 0, SendMode::Standard), Posted::Done(_)));

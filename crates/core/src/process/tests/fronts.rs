@@ -16,11 +16,14 @@ pub(crate) struct Fronts {
     pub(super) payload_bytes: usize,
     /// The header of what was sent last.
     pub(crate) sent: Vec<u8>,
+    pub(super) flushed_count: u32,
 }
 
 impl Fronts {
     pub(crate) fn new(rails: Vec<RailCapabilities>, header: Vec<u8>, fetches: Fetched) -> Self {
-        Self { rails, header, fetches, fetched_count: 0, come_count: 0, payload_bytes: 0, sent: Vec::new() }
+        let (fetched_count, come_count, flushed_count) = (0, 0, 0);
+        let (payload_bytes, sent) = (0, Vec::new());
+        Self { rails, header, fetches, fetched_count, come_count, payload_bytes, sent, flushed_count }
     }
 }
 
@@ -34,6 +37,9 @@ impl Device for Fronts {
     fn send(&mut self, _: Rail, _: ProcessId, header: &[u8], _: Payload<'_>) -> Result<(), Full> {
         self.sent = header.to_vec();
         Ok(())
+    }
+    fn flush(&mut self) {
+        self.flushed_count += 1;
     }
     fn poll(&mut self) -> Option<Event> {
         self.come_count = self.come_count.checked_sub(1)?;

@@ -4,6 +4,7 @@ mod bounds;
 mod directed;
 mod explain;
 pub(crate) mod fronts;
+mod in_turn;
 mod layouts;
 mod learn;
 mod model;

@@ -82,18 +82,15 @@ impl Wire {
             self.lanes[lane].front = Some(front);
             return Fetched::Part;
         }
-        if !is_trunk {
-            // The message is handled now.
-            self.note((from, me), &front.header, &front.payload);
-            return Fetched::Whole;
-        }
         let damage_one_in = self.moods.damage_one_in;
-        if self.one_in(damage_one_in) {
+        if is_trunk && self.one_in(damage_one_in) {
             // Damage is seen when all has been written.
             let at = self.random.below(into.len() as u64) as usize;
             into.scatter(at, Piece::Bytes(&[!front.payload[at]]));
             return Fetched::Lost;
         }
+        // The message is handled now.
+        self.note((from, me), &front.header, &front.payload);
         Fetched::Whole
     }
 }
