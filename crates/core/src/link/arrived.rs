@@ -157,6 +157,13 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_takes_along_what_is_owed_for_the_longest_message() {
+        use crate::device::profiles::TCP_EAGER_BYTES_MAX;
+        assert!(TCP_EAGER_BYTES_MAX + crate::device::HEADER_BYTES_MAX < ACK_MESSAGE_BYTES as usize);
+        assert!(crate::link::cells_of(TCP_EAGER_BYTES_MAX) < crate::link::TRUNK_CREDIT_CELLS / 4);
+    }
+
+    #[test]
     fn messages_are_acknowledged_later_than_data() {
         const PACKET_BYTES: u64 = 256 << 10;
         let mut arrived = Arrived::new();

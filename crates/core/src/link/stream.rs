@@ -176,6 +176,20 @@ mod tests {
     }
 
     #[test]
+    fn memory_for_packets_to_come_is_bounded_in_bytes() {
+        let (mut stream, payload) = (Stream::default(), alloc::vec![0; 200 << 10]);
+        for round in 0..3 {
+            for sequence in 4 * round..4 * round + 4 {
+                stream.keep(sequence, &[], &[Piece::Bytes(&payload), Piece::EMPTY]);
+            }
+            (4 * round..4 * round + 4).for_each(|sequence| stream.on_acknowledged(sequence));
+            let held: usize = stream.spare.iter().map(Vec::capacity).sum();
+            assert_eq!(held, stream.spare_bytes);
+            assert!((payload.len()..=STREAM_BYTES_MAX).contains(&held), "{held}");
+        }
+    }
+
+    #[test]
     fn bytes_that_are_only_a_number_go_again_and_are_counted() {
         let mut stream = Stream::default();
         stream.keep(0, &[1; 10], &[Piece::Bytes(&[2; 3]), Piece::Virtual(1)]);
