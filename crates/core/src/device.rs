@@ -24,8 +24,8 @@
 //!    Packets it had taken when it broke may or may not arrive: the protocols find out. After
 //!    [`Event::RailDown`] no packet of the old connection is handed up any more, and every put and get on it
 //!    has been completed with [`RailBroken`] (and will touch no memory afterwards).
-//! 3. *Damage is loss.* The device checks what arrives (CRC32C over its own framing, header and payload; off
-//!    by option): it alone knows its framing, whose lengths must be checked before anything is believed, and
+//! 3. *Damage is loss.* The device checks what arrives (sums over its own framing, header and payload; off by
+//!    option): it alone knows its framing, whose lengths must be checked before anything is believed, and
 //!    so the core stays `no_std`. A packet that fails is dropped without a word; the protocols see the gap
 //!    and have it sent again. If the framing itself is damaged, so that the next packet cannot be found:
 //!    `RailDown`.

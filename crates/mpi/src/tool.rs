@@ -58,7 +58,7 @@ pub(crate) fn controls() -> &'static [Control] {
         ("AYATORI_RAILS", NETWORK, "use only these interfaces or networks"),
         ("AYATORI_NO_RAILS", NETWORK, "do not use these interfaces or networks"),
         ("AYATORI_PORTS", NETWORK, "ports to listen on"),
-        ("AYATORI_TCP_CRC", NETWORK, "0: packets go without the sums that find damage"),
+        ("AYATORI_TCP_SUMS", NETWORK, "0: packets go without the sums that find damage"),
         ("AYATORI_TCP_CONGESTION", NETWORK, "congestion control by the kernel's name"),
         ("AYATORI_SHM_CMA", NETWORK, "0: the kernel does not copy between two processes"),
         ("AYATORI_GAP", NETWORK, "gap between the packets of a message, in packet times"),

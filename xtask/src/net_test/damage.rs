@@ -68,7 +68,7 @@ pub(super) fn damage(session: &mut Session<'_>) -> Result<()> {
     let run = |session: &Session<'_>, is_summed: bool, seed: u64| {
         let mut job = hosts.job(&session.prefix, 2, &[], &verify);
         job.arg(if is_summed { "5" } else { "3" }).env("AYATORI_PORTS", PORTS);
-        job.env("AYATORI_TCP_CRC", if is_summed { "1" } else { "0" });
+        job.env("AYATORI_TCP_SUMS", if is_summed { "1" } else { "0" });
         Proxy::between(&proxies, seed).damage(&mut job)
     };
     let seed = session.options.seed;

@@ -6,15 +6,15 @@
 //!  5  flags                               u8       bit 0: the sums of header and payload are there
 //!                                                  bit 1: the payload's sum is behind it
 //!  6  length of the packet's header       u16
-//!  8  CRC32C of the bytes above           u32
-//! 12  CRC32C of the packet's header       u32      (0 without the flag)
-//! 16  CRC32C of the payload               u32      (0 without the flag, or with bit 1)
+//!  8  sum of the bytes above              u32
+//! 12  sum of the packet's header          u32      (0 without the flag)
+//! 16  sum of the payload                  u32      (0 without the flag, or with bit 1)
 //! 20  body: the packet's header, then its payload
-//!     tail: CRC32C of the payload         u32      (with bit 1 only)
+//!     tail: sum of the payload            u32      (with bit 1 only)
 //! ```
 //!
-//! All little-endian. The head has a checksum of its own, so that the receiver trusts a length only if it
-//! arrived undamaged. With a damaged body the next frame can still be found and the packet is dropped; with a
+//! All little-endian; sums are those of `sum.rs`. The head has a checksum of its own, so that the receiver
+//! trusts a length only if it arrived undamaged. With a damaged body the next frame can still be found and the packet is dropped; with a
 //! damaged head it cannot, and the connection is given up. The packet's header has a checksum too, so that it
 //! can be trusted before the payload has arrived. The payload checksum of a long packet follows in a *tail*,
 //! so that the sender computes it after the kernel has copied the payload, which is then in the cache. A

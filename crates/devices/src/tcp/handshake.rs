@@ -33,10 +33,10 @@ pub(super) const PROOF_BYTES: usize = MAC_BYTES;
 pub(super) const VERDICT_BYTES: usize = 8 + MAC_BYTES;
 
 /// "AYATORI" and the version of the handshake and of the frames after it.
-const MAGIC: [u8; 8] = *b"AYATORI\x04";
+const MAGIC: [u8; 8] = *b"AYATORI\x05";
 
 /// The answer to a hello for another process.
-pub(super) const NOT_HERE: [u8; CHALLENGE_BYTES] = *b"AYATORI\x04this process is not the one you call.\0\0\0";
+pub(super) const NOT_HERE: [u8; CHALLENGE_BYTES] = *b"AYATORI\x05this process is not the one you call.\0\0\0";
 
 /// The job's key. Never printed.
 #[derive(Clone, PartialEq, Eq)]

@@ -55,7 +55,7 @@ pub use obstacles::{Obstacle, Obstacles};
 pub use settings::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, Timing};
 pub use wireup::Wireup;
 
-/// The sum of a packet's bytes: CRC32C, as frames carry it.
+/// The sum of a packet's bytes, as frames carry it: the lower half of XXH3-64.
 pub fn checksum(bytes: &[u8]) -> u32 {
     sum::sum(bytes)
 }

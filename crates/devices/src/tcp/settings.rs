@@ -27,7 +27,7 @@ pub struct Settings {
     pub ports: Option<PortRange>,
     /// The congestion control of our connections, by the kernel's name; the system's default without.
     pub congestion: Option<String>,
-    /// Leave out the sums that find damage (CRC32C of each packet).
+    /// Leave out the sums that find damage (XXH3 of each packet).
     pub is_unchecked: bool,
     /// Deadlines and bounds of the handshakes.
     pub timing: Timing,
@@ -58,7 +58,7 @@ impl PortRange {
 
 impl Settings {
     /// From the environment: `AYATORI_RAILS`, `AYATORI_NO_RAILS`, `AYATORI_PORTS`, `AYATORI_TCP_CONGESTION`,
-    /// `AYATORI_TCP_CRC=0`.
+    /// `AYATORI_TCP_SUMS=0`.
     ///
     /// # Errors
     /// In words, which variable says nonsense.
@@ -80,7 +80,7 @@ impl Settings {
             filter,
             ports: ports.map_err(|error| format!("{ENV_PORTS}: {error}"))?,
             congestion: text("AYATORI_TCP_CONGESTION"),
-            is_unchecked: text("AYATORI_TCP_CRC").is_some_and(|value| value == "0"),
+            is_unchecked: text("AYATORI_TCP_SUMS").is_some_and(|value| value == "0"),
             timing: Timing::default(),
         })
     }
@@ -155,7 +155,7 @@ mod tests {
             let of = |name: &str| variables.iter().find(|one| one.0 == name).map(|one| one.1.to_owned());
             Settings::from_variables(of)
         };
-        let blank = [ENV_RAILS, ENV_NO_RAILS, ENV_PORTS, "AYATORI_TCP_CONGESTION", "AYATORI_TCP_CRC"];
+        let blank = [ENV_RAILS, ENV_NO_RAILS, ENV_PORTS, "AYATORI_TCP_CONGESTION", "AYATORI_TCP_SUMS"];
         for settings in [read(&[]).unwrap(), read(&blank.map(|name| (name, " "))).unwrap()] {
             assert!(settings.filter == RailFilter::default() && settings.ports.is_none());
             assert!(settings.congestion.is_none() && !settings.is_unchecked);
@@ -164,13 +164,13 @@ mod tests {
             (ENV_RAILS, "eth1"),
             (ENV_PORTS, "40000-40001"),
             ("AYATORI_TCP_CONGESTION", "bbr"),
-            ("AYATORI_TCP_CRC", "0"),
+            ("AYATORI_TCP_SUMS", "0"),
         ])
         .unwrap();
         assert!(settings.filter == RailFilter::new(Some("eth1"), None).unwrap() && settings.is_unchecked);
         assert_eq!(settings.ports, Some(PortRange { first: 40_000, last: 40_001 }));
         assert_eq!(settings.congestion.as_deref(), Some("bbr"));
-        assert!(!read(&[("AYATORI_TCP_CRC", "1")]).unwrap().is_unchecked);
+        assert!(!read(&[("AYATORI_TCP_SUMS", "1")]).unwrap().is_unchecked);
         for (name, value) in [(ENV_PORTS, "5-4"), (ENV_NO_RAILS, "10.0.0.0/99")] {
             assert!(read(&[(name, value)]).is_err_and(|error| error.contains(name)), "{name}");
         }

@@ -1,4 +1,4 @@
-//! The system calls of the TCP device that rustix does not have, and an instruction: its `unsafe`.
+//! The system calls of the TCP device that rustix does not have: its `unsafe`.
 
 use ayatori_core::buffer::Buffer;
 use std::ffi::CStr;
@@ -12,30 +12,6 @@ pub(super) fn fetch_into<R>(into: &Buffer, read: impl FnOnce(&mut [u8]) -> R) ->
     // no buffers, so no other code uses this memory until it is read into.
     let fetched = unsafe { into.with_bytes_mut(read) };
     fetched.expect("virtual payload on a real device")
-}
-
-/// CRC32C by the processor's instruction for it; `None`: it has none, or we do not know it.
-#[inline(always)]
-pub(super) fn sum_by_instruction(bytes: &[u8]) -> Option<u32> {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("sse4.2") {
-        // SAFETY: the processor has what the function needs.
-        return Some(unsafe { sum_by_sse(bytes) });
-    }
-    let _ = bytes;
-    None
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse4.2")]
-fn sum_by_sse(bytes: &[u8]) -> u32 {
-    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
-    let (words, rest) = bytes.as_chunks::<8>();
-    let sum =
-        words.iter().fold(u64::from(u32::MAX), |sum, word| _mm_crc32_u64(sum, u64::from_le_bytes(*word)));
-    let (halves, rest) = rest.as_chunks::<4>();
-    let sum = halves.iter().fold(sum as u32, |sum, half| _mm_crc32_u32(sum, u32::from_le_bytes(*half)));
-    !rest.iter().fold(sum, |sum, &byte| _mm_crc32_u8(sum, byte))
 }
 
 /// One line of the kernel's list: an interface, and one of its addresses if the line is about an IP address.

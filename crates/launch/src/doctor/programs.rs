@@ -82,7 +82,7 @@ pub(super) fn library(system: &System, findings: &mut Findings) {
 const SWITCHES: [(&str, &[&str]); 5] = [
     (environment::ENV_PROGRESS, &["inline", "assisted", "offload"]),
     ("AYATORI_SHM_CMA", &["0", "1"]),
-    ("AYATORI_TCP_CRC", &["0", "1"]),
+    ("AYATORI_TCP_SUMS", &["0", "1"]),
     ("AYATORI_NODE_COLLECTIVES", &["0", "1"]),
     ("AYATORI_CHECK", &["0", "1"]),
 ];

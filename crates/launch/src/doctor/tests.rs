@@ -190,7 +190,7 @@ fn another_launcher_and_library_in_front_are_found() {
     for (name, value) in [
         ("AYATORI_CHECK", "no"),
         ("AYATORI_NODE_COLLECTIVES", "off"),
-        ("AYATORI_TCP_CRC", "no"),
+        ("AYATORI_TCP_SUMS", "no"),
         ("AYATORI_GAP", "much"),
         ("AYATORI_GAP_FREE_HOPS", "-1"),
         ("AYATORI_PORTS", "http"),
