@@ -186,6 +186,9 @@ pub struct SocketCosts {
     pub stream_ps: Option<u64>,
     /// Such sends, bytes/s; `None`: as any.
     pub stream_bytes_per_s: Option<u64>,
+    /// What a packet takes more that comes in several segments, the last of them short and read by itself,
+    /// ps.
+    pub segment_ps: u64,
     /// Cost of a read by a polling process, without its bytes, ps.
     pub receive_ps: u64,
     /// Rate of reads while no sender is active, bytes/s.
@@ -461,6 +464,7 @@ fn sockets(section: Section<'_>) -> Result<SocketCosts> {
         send_bytes_per_s: rate("send_gbytes_per_s")?,
         stream_ps: s.scaled("stream_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
         stream_bytes_per_s: rate("stream_gbytes_per_s")?,
+        segment_ps: time("segment_ns")?,
         receive_ps: time("receive_ns")?,
         receive_bytes_per_s: rate("receive_gbytes_per_s")?,
         longer_sends: longer(s, "longer_send")?,

@@ -298,7 +298,7 @@ fn what_is_not_given_is_what_the_page_says() {
     assert_eq!((stage.unit.as_str(), stage.servers, stage.operation_ps, stage.packet_ps), ("x", 1, 0, 0));
     let sockets = host("nic = [{ name = \"e\", rate_gbps = 1, device = \"tcp\", sockets = {} }]");
     let costs = sockets.nics[0].sockets.as_ref().unwrap();
-    assert_eq!((costs.send_ps, costs.receive_ps, costs.library_ps), (0, 0, 0));
+    assert_eq!([costs.send_ps, costs.segment_ps, costs.receive_ps, costs.library_ps], [0; 4]);
     let page = include_str!("../../../../docs/machine-file.md");
     let options = PlanOptions::default();
     let row = |key: &str, value: &str| {

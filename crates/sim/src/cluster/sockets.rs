@@ -30,6 +30,9 @@ pub struct Sockets {
     pub stream_ps: u64,
     /// See `stream_ps`.
     pub stream_bytes_per_s: Option<u64>,
+    /// What a frame takes more that comes in several segments, the last of them short and read by itself: one
+    /// of 64 KiB does not fit into one.
+    pub segment_ps: u64,
     /// A read by a process that asks again and again, beside its bytes.
     pub receive_ps: u64,
     /// Bytes read while nobody sends.
@@ -54,7 +57,7 @@ impl Sockets {
     /// The costs that a description gives.
     pub fn of(costs: &SocketCosts) -> Sockets {
         let SocketCosts { send_ps, send_bytes_per_s, receive_ps, receive_bytes_per_s, .. } = *costs;
-        let SocketCosts { said_bytes_per_s, library_ps, checksum_bytes_per_s, .. } = *costs;
+        let SocketCosts { said_bytes_per_s, segment_ps, library_ps, checksum_bytes_per_s, .. } = *costs;
         let [relay, stream] = [&costs.relay_rates, &costs.stream_rates].map(Vec::clone);
         Sockets {
             said_bytes_per_s,
@@ -62,6 +65,7 @@ impl Sockets {
             send_bytes_per_s,
             stream_ps: costs.stream_ps.unwrap_or(send_ps),
             stream_bytes_per_s: costs.stream_bytes_per_s.or(send_bytes_per_s),
+            segment_ps,
             receive_ps,
             receive_bytes_per_s,
             longer_sends: costs.longer_sends.clone(),
@@ -237,7 +241,10 @@ impl Nic<'_> {
                 return Some(arrived);
             };
             if !self.fabric.flights[handle].is_read {
-                self.fabric.spend_in_kernel(self.me, sockets.receive_ps);
+                let ends_frame =
+                    matches!(self.fabric.flights[handle].cargo, Cargo::Packet { ahead_bytes: 1.., .. });
+                let segment_ps = if ends_frame { sockets.segment_ps } else { 0 };
+                self.fabric.spend_in_kernel(self.me, sockets.receive_ps + segment_ps);
                 self.fabric.read_with_what_follows(self.me, handle);
             }
             let bytes = self.fabric.flights[handle].bytes();

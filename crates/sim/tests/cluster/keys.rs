@@ -258,6 +258,7 @@ const SET: &[(&str, &str)] = &[
     ("host_models.h.nic.sockets.send_gbytes_per_s", "1"),
     ("host_models.h.nic.sockets.stream_ns", "9000"),
     ("host_models.h.nic.sockets.stream_gbytes_per_s", "0.5"),
+    ("host_models.h.nic.sockets.segment_ns", "900"),
     ("host_models.h.nic.sockets.receive_ns", "900"),
     ("host_models.h.nic.sockets.receive_gbytes_per_s", "1"),
     ("host_models.h.nic.sockets.relay_rate.gbytes_per_s", "1"),

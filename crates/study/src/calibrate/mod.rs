@@ -574,6 +574,7 @@ mod tests {
             longer_sends: vec![(60 << 10, 61_440.0 / 6.0)],
             stream_ns: 4_000.0,
             longer_streams: vec![(60 << 10, 61_440.0 / 5.0)],
+            segment_ns: 4_000.0,
             receive_ns: 800.0,
             longer_receives: vec![(60 << 10, 61_440.0 / 25.0)],
             relay: vec![(128 << 10, 9.0), (2 << 20, 11.0), (8 << 20, 7.0)],

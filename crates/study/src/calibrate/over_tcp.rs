@@ -26,6 +26,8 @@ const WINDOW: f64 = 16.0;
 const PACKETS_AN_ACK: f64 = 16.0;
 /// The system hands over longer ones in several pieces, bytes.
 const SEGMENT_BYTES_MAX: u64 = 60 << 10;
+/// Bytes of which the system hands over a whole piece and a short one.
+const TWO_SEGMENTS_BYTES: u64 = 64 << 10;
 
 /// Costs of sockets.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +40,8 @@ pub struct SocketFit {
     pub stream_ns: f64,
     /// See `stream_ns`.
     pub longer_streams: Vec<(u64, f64)>,
+    /// What a packet takes more that comes in several segments, the last of them short, ns.
+    pub segment_ns: f64,
     /// The same of reads of what has come by who asks again and again, while nobody sends, ns.
     pub receive_ns: f64,
     /// See `receive_ns`.
@@ -66,10 +70,16 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
         let sent_ns = sends.iter().find(|send| send.0 == bytes)?.1;
         Some((bytes, (way_ns - sent_ns).max(0.0)))
     };
+    let two_ns = times_ns(samples, RELAY).iter().find(|way| way.0 == TWO_SEGMENTS_BYTES).map(|way| way.1);
+    let segment_ns = two_ns.zip(ways.last()).map_or(0.0, |(two_ns, &(bytes, whole_ns))| {
+        let more_bytes = [TWO_SEGMENTS_BYTES, bytes].map(|bytes| (bytes - FRAME_BYTES) as f64);
+        (two_ns - way_ns - (whole_ns - way_ns) * more_bytes[0] / more_bytes[1]).max(0.0)
+    });
     let receives: Vec<(u64, f64)> = ways.iter().filter_map(received).collect();
     let (receive_ns, longer_receives) = longer(&receives)?;
     let mut long = times_ns(samples, RELAY);
     long.retain(|time| time.0 > SEGMENT_BYTES_MAX);
+    long.iter_mut().for_each(|time| time.1 -= segment_ns);
     // A window's last message is read, and the answer comes.
     let answer_ns = receive_ns + way_ns;
     let (window_ns, longer_streams) = longer(&streams)?;
@@ -84,6 +94,7 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
         longer_sends,
         stream_ns,
         longer_streams,
+        segment_ns,
         receive_ns,
         longer_receives,
         relay: without_ends(&long),
@@ -116,10 +127,11 @@ pub(super) fn lines(fit: &SocketFit, said_mbit_per_s: Option<u32>) -> String {
         "\
          send_ns = {:.1} # a send of {FRAME_BYTES} B\n\
          stream_ns = {:.1} # windows of {FRAME_BYTES} B\n\
+         segment_ns = {:.1} # {TWO_SEGMENTS_BYTES} B one way, which leave in two segments\n\
          receive_ns = {:.1} # the rest of {FRAME_BYTES} B one way\n\
          library_ns = {:.1} # windows of 8 B messages, less raw ones of {FRAME_BYTES} B\n\
          checksum_gbytes_per_s = {:.3}\n",
-        fit.send_ns, fit.stream_ns, fit.receive_ns, fit.library_ns, fit.checksum_gbytes_per_s,
+        fit.send_ns, fit.stream_ns, fit.segment_ns, fit.receive_ns, fit.library_ns, fit.checksum_gbytes_per_s,
     );
     text += &longer_lines("longer_send", "while nobody reads", &fit.longer_sends);
     text += &longer_lines("longer_stream", "windows", &fit.longer_streams);
@@ -180,7 +192,7 @@ mod tests {
             samples.push(sample(RELAY, bytes, way_ns(bytes) / 1e3));
         }
         for bytes in [64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20] {
-            let rest_ns = (bytes - (60 << 10)) as f64 / 9.0;
+            let rest_ns = costs.segment_ns + (bytes - (60 << 10)) as f64 / 9.0;
             samples.push(sample(RELAY, bytes, (way_ns(60 << 10) + rest_ns) / 1e3));
         }
         samples
@@ -198,6 +210,7 @@ mod tests {
             (last(&found.longer_sends), last(&made_up.longer_sends)),
             (found.stream_ns, made_up.stream_ns),
             (last(&found.longer_streams), last(&made_up.longer_streams)),
+            (found.segment_ns, made_up.segment_ns),
             (found.receive_ns, made_up.receive_ns),
             (last(&found.longer_receives), last(&made_up.longer_receives)),
             (first(&found), first(&made_up)),
@@ -217,6 +230,23 @@ mod tests {
         let short_ns = 1e3 * simulated("tcp_pingpong_separate", 8).value;
         let expected_ns = costs.send_ns + costs.receive_ns + 2.0 * (costs.library_ns + software_ns);
         assert!((short_ns / expected_ns - 1.0).abs() < 0.03, "{short_ns} ns, {expected_ns} expected");
+    }
+
+    #[test]
+    fn a_frame_of_several_segments_takes_a_read_more() {
+        let text = machine_text(&facts().on_loopback(), &all_costs(), None);
+        let without = text.replace("segment_ns = 4000.0", "segment_ns = 0.0");
+        assert_ne!(text, without);
+        let machines =
+            [text, without].map(|text| Machine::parse("loopback.toml", &text).expect("it is read"));
+        let more_us = |bytes: u64| {
+            let asked = sample("tcp_pingpong_separate", bytes, 1.0);
+            let [with, without] =
+                [0, 1].map(|at| predicted([&machines[at]; 2], &mut None, &asked).unwrap().expect("of ours"));
+            with - without
+        };
+        assert_eq!(more_us(32 << 10), 0.0);
+        assert!((more_us(64 << 10) - 4.0).abs() < 1e-6, "{}", more_us(64 << 10));
     }
 
     #[test]
