@@ -14,12 +14,12 @@
 //! ```
 //!
 //! All little-endian; sums are those of `sum.rs`. The head has a checksum of its own, so that the receiver
-//! trusts a length only if it arrived undamaged. With a damaged body the next frame can still be found and the
-//! packet is dropped; with a damaged head it cannot, and the connection is given up. The packet's header has a checksum too, so that it
-//! can be trusted before the payload has arrived. The payload checksum of a long packet follows in a *tail*,
-//! so that the sender computes it after the kernel has copied the payload, which is then in the cache. A
-//! checksum computed before that reads the payload from memory once more, and costs a fifth of the bandwidth
-//! over a veth pair.
+//! trusts a length only if it arrived undamaged. With a damaged body the next frame can still be found and
+//! the packet is dropped; with a damaged head it cannot, and the connection is given up. The packet's header
+//! has a checksum too, so that it can be trusted before the payload has arrived. The payload checksum of a
+//! long packet follows in a *tail*, so that the sender computes it after the kernel has copied the payload,
+//! which is then in the cache. A checksum computed before that reads the payload from memory once more, and
+//! costs a fifth of the bandwidth over a veth pair.
 
 use super::sum::sum;
 use ayatori_core::device::{HEADER_BYTES_MAX, profiles};
