@@ -8,7 +8,7 @@ use nix::sched::{CloneFlags, setns};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, eth};
 
 /// How a hello begins, and how long it is (crates/devices/src/tcp/handshake.rs).
-pub(super) const MAGIC: &[u8; 8] = b"AYATORI\x04";
+pub(super) const MAGIC: &[u8; 8] = b"AYATORI\x05";
 pub(super) const HELLO_BYTES: usize = 48;
 /// Hang limit of the wait for a hello of a job that has begun.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
