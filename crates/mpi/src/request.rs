@@ -398,8 +398,9 @@ impl Requests {
         }
     }
 
-    /// As [`test_on_comm`](Self::test_on_comm), of any request.
-    #[inline]
+    /// As [`test_on_comm`](Self::test_on_comm), of any request. Within it, it would take the short path's
+    /// registers.
+    #[inline(never)]
     fn test(&mut self, engine: &mut Engine, handle: MPI_Request, name: &str) -> Result<Tested, Fault> {
         match handle {
             MPI_REQUEST_NULL => return Ok(Tested::Nothing),
