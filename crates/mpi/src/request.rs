@@ -487,6 +487,7 @@ impl Requests {
         })
     }
 
+    #[inline(always)]
     fn test_core(&mut self, engine: &mut Engine, id: RequestId) -> Result<Tested, Fault> {
         let core = &mut self.machine(engine).core;
         if core.is_inactive(id) {
