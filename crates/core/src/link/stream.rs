@@ -59,21 +59,14 @@ impl Stream {
             self.first = sequence;
         }
         debug_assert_eq!(sequence, self.first.wrapping_add(self.kept.len() as u32));
-        let mut virtual_bytes = 0;
-        payload.iter().for_each(|piece| {
-            if let Piece::Virtual(len) = piece {
-                virtual_bytes += len
-            }
-        });
-        let mut bytes = self.spare.take(header.len() + payload_len(payload) - virtual_bytes);
-        bytes.extend_from_slice(header);
-        for piece in payload {
-            if let Piece::Bytes(real) = piece {
-                append(&mut bytes, real);
-            }
-        }
-        self.kept_bytes += header.len() + payload_len(payload);
+        let real = payload.map(|piece| if let Piece::Bytes(bytes) = piece { bytes } else { &[] });
+        let real_bytes = real[0].len() + real[1].len();
+        let virtual_bytes = payload_len(payload) - real_bytes;
         let header_bytes = header.len();
+        let mut bytes = self.spare.take(header_bytes + real_bytes);
+        bytes.extend_from_slice(header);
+        real.iter().for_each(|piece| append(&mut bytes, piece));
+        self.kept_bytes += bytes.len() + virtual_bytes;
         self.kept.push_back(Kept { bytes, header_bytes, virtual_bytes, acknowledged: false });
     }
 
@@ -165,6 +158,7 @@ impl Spare {
 mod tests {
     use super::*;
     use crate::buffer::NO_PAYLOAD;
+    use crate::device::profiles::TCP_EAGER_BYTES_MAX;
 
     #[test]
     fn lost_packets_go_again_until_acknowledged() {
@@ -220,22 +214,31 @@ mod tests {
         }
     }
 
-    /// Two messages of 256 KiB are under way at a time, and short ones between them.
+    /// As many messages as may be under way at a time, and short ones between them.
     #[test]
     fn memory_of_what_is_under_way_serves_the_next() {
-        let (mut stream, payload) = (Stream::default(), alloc::vec![0; 256 << 10]);
-        let mut round = |sequence: u32| -> Vec<*const u8> {
-            let lengths = [payload.len(), 40, payload.len(), 40];
-            for (at, len) in (sequence..).zip(lengths) {
-                stream.keep(at, &[1; 44], &[Piece::Bytes(&payload[..len]), Piece::EMPTY]);
-            }
-            let mut places: Vec<_> = stream.kept.iter().map(|kept| kept.bytes.as_ptr()).collect();
-            places.sort();
-            (sequence..sequence + 4).for_each(|at| stream.on_acknowledged(at));
-            places
-        };
-        assert_eq!(round(0), round(4));
-        assert_eq!([&stream.spare.short, &stream.spare.long].map(Vec::len), [2, 2]);
+        let payload = alloc::vec![0; TCP_EAGER_BYTES_MAX];
+        for length in [Spare::LONG_BYTES, 64 << 10, 100 << 10, TCP_EAGER_BYTES_MAX] {
+            let mut stream = Stream::default();
+            let mut sequence = 0..;
+            let mut round = || -> Vec<*const u8> {
+                while stream.has_room() {
+                    for length in [length, 40] {
+                        let payload = [Piece::Bytes(&payload[..length]), Piece::EMPTY];
+                        stream.keep(sequence.next().expect("endless"), &[1; 44], &payload);
+                    }
+                }
+                let mut places: Vec<_> = stream.kept.iter().map(|kept| kept.bytes.as_ptr()).collect();
+                places.sort();
+                (sequence.start - places.len() as u32..sequence.start)
+                    .for_each(|at| stream.on_acknowledged(at));
+                places
+            };
+            let first = round();
+            assert_eq!(first, round(), "{length} B");
+            // None is the allocator's by chance.
+            assert_eq!(stream.spare.short.len() + stream.spare.long.len(), first.len(), "{length} B");
+        }
     }
 
     #[test]
