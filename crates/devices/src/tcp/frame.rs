@@ -19,7 +19,8 @@
 //! has a checksum too, so that it can be trusted before the payload has arrived. The payload checksum of a
 //! long packet follows in a *tail*, so that the sender computes it after the kernel has copied the payload,
 //! which is then in the cache. A checksum computed before that reads the payload from memory once more, and
-//! costs a fifth of the bandwidth over a veth pair.
+//! costs a fifth of the bandwidth over a veth pair; and who refuses a packet has it summed again (windows of
+//! 1 and 4 MiB went at 1.4 and 1.1 GB/s so, and at 2.1 and 2.5 with tails).
 
 use super::sum::sum;
 use ayatori_core::device::{HEADER_BYTES_MAX, profiles};

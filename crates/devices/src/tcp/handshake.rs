@@ -296,6 +296,14 @@ mod tests {
     }
 
     #[test]
+    fn the_version_is_the_same_wherever_it_stands() {
+        assert!(NOT_HERE.starts_with(&MAGIC));
+        let ear = include_str!("../../../../xtask/src/net_test/ear.rs");
+        let expected = format!(r#"MAGIC: &[u8; 8] = b"AYATORI\x{:02x}";"#, MAGIC[7]);
+        assert!(ear.contains(&expected), "{expected}");
+    }
+
+    #[test]
     fn another_key_convinces_neither_side() {
         let (ours, theirs) = (Key::new([7; 32]), Key::new([8; 32]));
         let hello = hello().emit();

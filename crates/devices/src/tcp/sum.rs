@@ -1,8 +1,8 @@
 //! The sum of frames: the lower half of XXH3-64, which finds 2^32 - 1 of 2^32 damages of any kind.
 //!
 //! Both ends sum every byte beside the kernel's copy of it, so the sum's speed is a part of the bandwidth.
-//! 256 KiB take two CPUs of an EPYC (Zen 3) 7 µs; CRC32C, which frames had before, took 12, as quick as its
-//! crates have it there. It is the same on all processors, so that hosts may differ.
+//! 64 and 256 KiB take an EPYC (Zen 3) 1.4 and 7.6 µs; CRC32C by the crate `crc32c` took 3.3 and 10.8 beside
+//! it. It is the same on all processors, so that hosts may differ.
 
 use twox_hash::XxHash3_64;
 
