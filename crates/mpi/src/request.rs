@@ -487,6 +487,7 @@ impl Requests {
         })
     }
 
+    /// In line, so that its long result does not go through memory.
     #[inline(always)]
     fn test_core(&mut self, engine: &mut Engine, id: RequestId) -> Result<Tested, Fault> {
         let core = &mut self.machine(engine).core;

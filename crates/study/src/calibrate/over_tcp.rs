@@ -70,15 +70,16 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
         let sent_ns = sends.iter().find(|send| send.0 == bytes)?.1;
         Some((bytes, (way_ns - sent_ns).max(0.0)))
     };
-    let two_ns = times_ns(samples, RELAY).iter().find(|way| way.0 == TWO_SEGMENTS_BYTES).map(|way| way.1);
-    let segment_ns = two_ns.zip(ways.last()).map_or(0.0, |(two_ns, &(bytes, whole_ns))| {
-        let more_bytes = [TWO_SEGMENTS_BYTES, bytes].map(|bytes| (bytes - FRAME_BYTES) as f64);
-        (two_ns - way_ns - (whole_ns - way_ns) * more_bytes[0] / more_bytes[1]).max(0.0)
-    });
     let receives: Vec<(u64, f64)> = ways.iter().filter_map(received).collect();
     let (receive_ns, longer_receives) = longer(&receives)?;
     let mut long = times_ns(samples, RELAY);
     long.retain(|time| time.0 > SEGMENT_BYTES_MAX);
+    let two_ns = long.first().filter(|time| time.0 == TWO_SEGMENTS_BYTES).map(|time| time.1);
+    let segment_ns = two_ns.zip(ways.last()).map_or(0.0, |(two_ns, &(bytes, whole_ns))| {
+        // As the simulator has what is longer than the last entry.
+        let more_bytes = [TWO_SEGMENTS_BYTES, bytes].map(|bytes| (bytes - FRAME_BYTES) as f64);
+        (two_ns - way_ns - (whole_ns - way_ns) * more_bytes[0] / more_bytes[1]).max(0.0)
+    });
     long.iter_mut().for_each(|time| time.1 -= segment_ns);
     // A window's last message is read, and the answer comes.
     let answer_ns = receive_ns + way_ns;
