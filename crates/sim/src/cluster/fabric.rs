@@ -538,15 +538,18 @@ impl Fabric {
 
     /// Sends something off at the clock of the process `by`, which commands it.
     pub(super) fn depart(&mut self, by: u32, from: u32, to: u32, rail: u8, cargo: Cargo) {
-        let command_ps = if rail == MEMORY_RAIL { 0 } else { self.config.command_ps };
-        let ready_ps = self.clock_ps(by) + command_ps;
-        let is_packet = cargo.is_packet();
+        let flight = self.prepare(from, to, rail, cargo);
+        self.leave(by, flight);
+    }
+
+    /// Something that is to be sent off over the connection of now.
+    pub(super) fn prepare(&mut self, from: u32, to: u32, rail: u8, cargo: Cargo) -> u32 {
         let epoch = self.epoch(from, to, rail);
         let flight = Flight {
             from,
             to,
             rail,
-            ready_ps,
+            ready_ps: 0,
             arrived_ps: 0,
             epoch,
             unsent_bytes: 0,
@@ -554,7 +557,15 @@ impl Fabric {
             is_read: false,
             cargo,
         };
-        let flight = self.flights.insert(flight);
+        self.flights.insert(flight)
+    }
+
+    /// Sends off what is prepared.
+    pub(super) fn leave(&mut self, by: u32, flight: u32) {
+        let Flight { from, rail, ref cargo, .. } = self.flights[flight];
+        let is_packet = cargo.is_packet();
+        let command_ps = if rail == MEMORY_RAIL { 0 } else { self.config.command_ps };
+        self.flights[flight].ready_ps = self.clock_ps(by) + command_ps;
         if is_packet {
             let outbox = from as usize * self.rails.len() + usize::from(rail);
             self.outboxes[outbox].flights.push_back(flight);

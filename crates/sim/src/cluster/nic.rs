@@ -12,7 +12,7 @@ use ayatori_core::time::{Duration, Instant};
 use super::cpus::About;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
 use super::shared::IN_LINE_BYTES;
-use super::sockets::FETCHED_BEHIND_BYTES;
+use super::sockets::{self, FETCHED_BEHIND_BYTES};
 use super::software::{self, MemoryWork};
 use super::working_set::Distances;
 use super::{Config, NicUse};
@@ -158,14 +158,18 @@ impl Device for Nic<'_> {
         }
         let mut ahead_bytes = 0;
         if let Some(sockets) = self.fabric.sockets_of(rail.0) {
-            ahead_bytes = self.send_by_socket(&sockets, rail, to, [header.len(), payload_bytes]);
+            ahead_bytes = self.send_by_socket(&sockets, rail, to, header, payload_bytes);
         } else if pieces.is_none() {
             self.spend_to_send(payload_bytes);
         }
         let header_bytes = header.len();
         let cargo = Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, is_in_block, ahead_bytes };
+        let flight = self.fabric.prepare(self.me, to.0, rail.0, cargo);
         // One in pieces is on its way while the rest of it is written.
-        self.fabric.depart(self.me, self.me, to.0, rail.0, cargo);
+        match ahead_bytes > 0 && sockets::is_tailed(payload_bytes) {
+            true => self.fabric.states[self.me as usize].tails.push(flight),
+            false => self.fabric.leave(self.me, flight),
+        }
         if let Some(Pieces { last_ps, .. }) = pieces {
             let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
             self.fabric.spend(self.me, rest_ps);
@@ -174,6 +178,10 @@ impl Device for Nic<'_> {
             self.fabric.take_back(self.me, payload_bytes as u64);
         }
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.fabric.send_tails(self.me);
     }
 
     fn poll(&mut self) -> Option<Event> {
@@ -327,6 +335,7 @@ impl Device for Nic<'_> {
     }
 
     fn arm(&mut self) -> Armed {
+        self.flush();
         if self.fabric.has_arrived(self.me) { Armed::NotYet } else { Armed::Armed }
     }
 }

@@ -38,8 +38,12 @@ pub(super) struct RankState {
     pub(super) line_free_ps: u64,
     /// When it had taken its last packet.
     pub(super) took_ps: u64,
+    /// Packets sent by sockets but for their tails, which wait for the next to the same process.
+    pub(super) tails: Vec<u32>,
     /// When its last send of a long packet by a socket began and ended.
     pub(super) sent_long_ps: Option<[u64; 2]>,
+    /// The receiving request of the first message of the long packets that it sends one after another.
+    pub(super) queue_begins_with: Option<u64>,
     /// When its last send by a socket ended.
     pub(super) sent_until_ps: u64,
     /// It goes on at its clock, and keeps its core until then.

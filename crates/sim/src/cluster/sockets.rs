@@ -13,6 +13,7 @@ use ayatori_core::device::{HEADER_BYTES_MAX, profiles};
 use ayatori_core::ids::{ProcessId, Rail};
 use ayatori_fabric::description::{LongerTime, RateWithin, SocketCosts};
 
+use super::cpus::About;
 use super::fabric::{Arrived, Cargo, Fabric, MEMORY_RAIL};
 use super::software::MemoryWork;
 use super::{Nic, software};
@@ -45,7 +46,7 @@ pub struct Sockets {
     pub longer_receives: Vec<LongerTime>,
     /// Bytes sent and read at once, by the memory that a process goes through.
     pub relay: Vec<RateWithin>,
-    /// The same, of long packets that are sent one right after another: the system queues more of them.
+    /// The same, of long packets that are sent right after those of other messages: the system queues more.
     pub stream: Vec<RateWithin>,
     /// The library's software for a packet, at either side, beside that of any packet.
     pub library_ps: u64,
@@ -88,9 +89,23 @@ const SEGMENT_BYTES: usize = 65_483;
 const READ_BYTES: usize = profiles::TCP_PAYLOAD_BYTES_MAX;
 /// Of a packet that is read in parts so much is copied once more, bytes (as above).
 pub(super) const FETCHED_BEHIND_BYTES: usize = 16 << 10;
-/// The sum of a longer payload follows it, in a send of its own, bytes (`ayatori_devices::tcp`, connection).
+/// The sum of a longer payload follows it: with the next packet, or when the core says that none follows, in a
+/// send of its own; bytes (`ayatori_devices::tcp`, connection).
 const TAIL_BYTES: usize = 4;
 const TAILED_BYTES: usize = profiles::TCP_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
+
+/// Whether a payload is so long that its sum follows it.
+pub(super) fn is_tailed(payload_bytes: usize) -> bool {
+    payload_bytes > TAILED_BYTES
+}
+
+/// The receiver's request that the data in a packet is for.
+fn receiving_request(header: &[u8]) -> Option<u64> {
+    match About::of(header) {
+        About::Request(request) => Some(request),
+        _ => None,
+    }
+}
 
 /// So much is little: the library's shortest packet, bytes.
 const FEW_BYTES: u64 = 64;
@@ -156,12 +171,51 @@ impl Fabric {
         self.spend_in_kernel(rank, time_ps);
     }
 
-    /// Whether a process begins to send soon after a long packet: within half of what that took. An answer to
-    /// as much as it has sent comes later.
-    fn follows_long(&self, rank: u32) -> bool {
+    /// Whether there is a long queue in front of a long packet of the message with this receiving request: the
+    /// process begins to send it soon after another, within half of what that took, and after a packet of
+    /// another message. An answer to as much as it has sent comes later.
+    fn finds_queue(&mut self, rank: u32, request: Option<u64>) -> bool {
         let now_ps = self.clock_ps(rank);
-        let before = self.states[rank as usize].sent_long_ps;
-        before.is_some_and(|[from_ps, until_ps]| now_ps <= until_ps + (until_ps - from_ps) / 2)
+        let state = &mut self.states[rank as usize];
+        let follows_long = state
+            .sent_long_ps
+            .is_some_and(|[from_ps, until_ps]| now_ps <= until_ps + (until_ps - from_ps) / 2);
+        if !follows_long {
+            state.queue_begins_with = request;
+        }
+        follows_long && state.queue_begins_with != request
+    }
+
+    /// Puts a packet whose tail is kept back into the system with what is sent to the same process now.
+    fn send_tail_along(&mut self, me: u32, to: u32, rail: u8) {
+        let tails = &self.states[me as usize].tails;
+        let Some(at) = tails.iter().position(|&tail| {
+            let tail = &self.flights[tail];
+            (tail.to, tail.rail) == (to, rail)
+        }) else {
+            return;
+        };
+        let tail = self.states[me as usize].tails.remove(at);
+        self.flights[tail].is_read = true;
+        self.leave(me, tail);
+    }
+
+    /// Sends the tails that are kept back, each by itself.
+    pub(super) fn send_tails(&mut self, me: u32) {
+        if self.states[me as usize].tails.is_empty() {
+            return;
+        }
+        let send_ps = self.config.sockets.as_ref().map_or(0, |sockets| sockets.send_ps);
+        for tail in std::mem::take(&mut self.states[me as usize].tails) {
+            self.spend_in_kernel(me, send_ps);
+            self.leave(me, tail);
+        }
+        let until_ps = self.clock_ps(me);
+        let state = &mut self.states[me as usize];
+        state.sent_until_ps = until_ps;
+        if let Some([_, until]) = &mut state.sent_long_ps {
+            *until = until_ps;
+        }
     }
 
     /// A read brings this packet or part, and with it what else has come from the same process over the same
@@ -184,16 +238,17 @@ impl Fabric {
 }
 
 impl Nic<'_> {
-    /// Sends a packet of so many bytes of header and of payload; what is left of it leaves with the packet.
-    /// So many bytes are ahead of it.
+    /// Sends a packet with so many bytes of payload; what is left of it leaves with the packet.
+    /// So many bytes are ahead of it. The packet's tail is kept for the next, if it has one.
     pub(super) fn send_by_socket(
         &mut self,
         sockets: &Sockets,
         rail: Rail,
         to: ProcessId,
-        [header_bytes, payload_bytes]: [usize; 2],
+        header: &[u8],
+        payload_bytes: usize,
     ) -> usize {
-        let is_tailed = payload_bytes > TAILED_BYTES;
+        let is_tailed = is_tailed(payload_bytes);
         let sum_ps = software::at_rate(payload_bytes as u64, sockets.checksum_bytes_per_s);
         let before_ps = if is_tailed { 0 } else { sum_ps };
         let fabric = &mut *self.fabric;
@@ -205,13 +260,15 @@ impl Nic<'_> {
         fabric.spend(self.me, fabric.config.send_ps + sockets.library_ps + before_ps);
         fabric.spend_in_kernel(self.me, call_ps);
         let last_bytes = if is_tailed { TAIL_BYTES } else { 0 };
-        let (is_queued, from_ps) = (fabric.follows_long(self.me), fabric.clock_ps(self.me));
-        let mut left_bytes = header_bytes + payload_bytes - last_bytes;
+        let is_queued = is_tailed && fabric.finds_queue(self.me, receiving_request(header));
+        let from_ps = fabric.clock_ps(self.me);
+        let mut left_bytes = header.len() + payload_bytes - last_bytes;
         let mut ahead_bytes = 0;
         let mut way = Way::Alone;
         loop {
             let bytes = left_bytes.min(SEGMENT_BYTES);
             fabric.spend_on_socket(self.me, way, call, bytes);
+            fabric.send_tail_along(self.me, to.0, rail.0);
             left_bytes -= bytes;
             if left_bytes == 0 && !is_tailed {
                 fabric.states[self.me as usize].sent_until_ps = fabric.clock_ps(self.me);
@@ -225,7 +282,6 @@ impl Nic<'_> {
             }
         }
         fabric.spend(self.me, sum_ps);
-        fabric.spend_in_kernel(self.me, sockets.send_ps);
         let until_ps = fabric.clock_ps(self.me);
         let state = &mut fabric.states[self.me as usize];
         (state.sent_until_ps, state.sent_long_ps) = (until_ps, Some([from_ps, until_ps]));
@@ -274,7 +330,7 @@ mod tests {
     use crate::machine::nsim_torus;
 
     #[test]
-    fn a_long_packet_soon_after_another_takes_the_stream_rate() {
+    fn a_long_packet_behind_another_message_takes_the_stream_rate() {
         let rates = |bytes_per_s| vec![RateWithin { working_set_bytes: 1, bytes_per_s }];
         let (relay, stream) = (rates(4_000_000_000), rates(1_000_000_000));
         let send_bytes_per_s = Some(2_000_000_000);
@@ -283,13 +339,18 @@ mod tests {
         let mut fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2);
         let ways = [Way::Alone, Way::AtOnce, Way::Stream];
         assert_eq!(ways.map(|way| fabric.socket_ps(0, way, Call::Send, 8)), [4_000, 2_000, 8_000]);
-        assert!(!fabric.follows_long(0), "nothing went before");
+        let (first, second) = (Some(7), Some(8));
+        assert!(!fabric.finds_queue(0, first), "nothing went before");
         fabric.states[0].sent_long_ps = Some([0, 1_000]);
-        for (now_ps, follows) in [(1_000, true), (1_500, true), (1_501, false)] {
+        let steps =
+            [(1_000, first, false), (1_500, second, true), (1_500, first, false), (1_501, second, false)];
+        for (now_ps, request, expected) in steps {
             fabric.states[0].clock_ps = now_ps;
-            assert_eq!(fabric.follows_long(0), follows, "at {now_ps} ps");
+            assert_eq!(fabric.finds_queue(0, request), expected, "{request:?} at {now_ps} ps");
         }
-        assert!(!fabric.follows_long(1));
+        fabric.states[0].clock_ps = 1_200;
+        assert!(!fabric.finds_queue(0, second) && fabric.finds_queue(0, first), "the second began it");
+        assert!(!fabric.finds_queue(1, first));
     }
 
     #[test]

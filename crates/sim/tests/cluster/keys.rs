@@ -422,9 +422,11 @@ fn with(base: &str, key: &str, value: &str) -> Option<String> {
 }
 
 /// Workloads that between them use what a machine has: the name, bytes, hosts.
-const WORKLOADS: [(&str, u64, Option<u32>); 10] = [
+const WORKLOADS: [(&str, u64, Option<u32>); 11] = [
     ("ping-pong", 8, None),
     ("ping-pong", 4_000_000, None),
+    // Long messages, each sent right behind another.
+    (concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/in_a_row.goal"), 0, None),
     // Within a host.
     ("ping-pong", 50_000, Some(1)),
     ("ping-pong", 300_000, Some(1)),

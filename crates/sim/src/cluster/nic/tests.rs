@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use ayatori_core::buffer::Piece;
 use ayatori_core::coll::Collective;
-use ayatori_core::device::Device;
 use ayatori_core::device::conformance::{self, World};
+use ayatori_core::device::{Device, Event};
 use ayatori_core::ids::{ProcessId, Rail};
 
 use ayatori_fabric::description::{LongerTime, PiecesFrom, RateWithin};
@@ -86,6 +87,8 @@ fn profile(device: NicDevice) -> Config {
 #[test]
 fn nic_of_profile_tcp_keeps_what_devices_promise() {
     assert_eq!(skipped(&profile(NicDevice::Tcp)), ["gone"]);
+    let sockets = Some(Rc::new(Sockets::default()));
+    assert_eq!(skipped(&Config { sockets, ..profile(NicDevice::Tcp) }), ["gone"]);
 }
 
 #[test]
@@ -635,6 +638,39 @@ fn of_a_message_that_comes_in_parts_the_beginning_is_copied() {
         let copy_ns = one_way_ns(bytes, 1_000_000_000) - one_way_ns(bytes, u64::MAX);
         assert!((copy_ns - copied_bytes as f64).abs() < 1.0, "{bytes}: {copy_ns}");
     }
+}
+
+/// The sum of a long packet, which follows it.
+#[test]
+fn a_tail_leaves_with_the_next_packet_or_when_none_follows() {
+    let sockets = Sockets { send_ps: 1_000, stream_ps: 1_000, ..Sockets::default() };
+    let config = Config { sockets: Some(Rc::new(sockets)), ..profile(NicDevice::Tcp) };
+    let mut fabric = Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2);
+    let mut packets_at_peer = |act: &mut dyn FnMut(&mut Nic<'_>)| {
+        act(&mut Nic { fabric: &mut fabric, me: 0 });
+        while fabric.next_runnable().unwrap().is_some() {}
+        let kernel_ps = fabric.states[0].kernel_ps;
+        let mut peer = Nic { fabric: &mut fabric, me: 1 };
+        let events = std::iter::from_fn(|| peer.poll()).collect::<Vec<_>>();
+        let packets = events.into_iter().filter(|event| matches!(event, Event::Packet(_)));
+        (packets.count(), kernel_ps)
+    };
+    let (rail, peer) = (Rail(MEMORY_RAIL + 1), ProcessId(1));
+    let long = [Piece::Virtual(200 << 10), Piece::EMPTY];
+    let mut send = |nic: &mut Nic<'_>| nic.send(rail, peer, &[7; 24], long).map_or((), |()| ());
+    packets_at_peer(&mut send);
+    assert_eq!(packets_at_peer(&mut send), (0, 1_000), "its tail is kept");
+    assert_eq!(packets_at_peer(&mut send), (1, 2_000), "the first one's tail went along");
+    assert_eq!(packets_at_peer(&mut |nic| nic.flush()), (1, 3_000), "a send of its own");
+    assert_eq!(packets_at_peer(&mut |nic| nic.flush()), (0, 3_000), "nothing is left");
+    packets_at_peer(&mut send);
+    assert_eq!(
+        packets_at_peer(&mut |nic| {
+            nic.arm();
+        }),
+        (1, 5_000),
+        "it sleeps"
+    );
 }
 
 #[test]
