@@ -432,6 +432,7 @@ mod tests {
             drop(hold);
         }
         assert_eq!(make(&mut comms).0, held, "nobody holds it any more");
+        assert_ne!(make(&mut comms).0, held, "it has been given away");
         assert!(comms.hold(CommId(99)).is_err());
     }
 

@@ -583,6 +583,27 @@ mod tests {
     }
 
     #[test]
+    fn one_key_is_said_in_one_way() {
+        let mut keys = Keys::default();
+        assert!(
+            keys.push(Rail(3), RemoteKey { words: [7, 7] })
+                && keys.push(Rail(4), RemoteKey { words: [7, 7] })
+        );
+        let request = RequestId::from_bits(1);
+        let header = Header::Cts { sender: request, receiver: request, length: 0, keys };
+        let bytes = header.emit(Prefix { credits: 0, sequence: 0 }).as_slice().to_vec();
+        // The word that says which rails have a key, with one of them only.
+        let at = bytes.windows(8).position(|word| word == 0b1_1000_u64.to_le_bytes()).expect("it is there");
+        let mut with_one = bytes.clone();
+        with_one[at] = 0b1000;
+        assert!(parse(&bytes).is_ok() && parse(&with_one).is_err());
+        // A rail in the flags without the flag that says that there is one.
+        let mut with_rail = bytes;
+        with_rail[1] |= 3 << RAIL_SHIFT;
+        assert!(parse(&with_rail).is_err());
+    }
+
+    #[test]
     fn an_eager_header_leaves_room_for_data_in_a_cache_line() {
         let envelope = Envelope { context: ContextId::WORLD, source: 0, tag: 0 };
         let prefix = Prefix { credits: 77, sequence: 99 };

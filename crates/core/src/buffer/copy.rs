@@ -293,13 +293,15 @@ mod tests {
 
     #[test]
     fn memory_that_overlaps_is_moved() {
-        let before: Vec<u8> = (0..3 * LONG_BYTES_MIN).map(|at| (at % 251) as u8).collect();
+        let before: Vec<u8> = (0..4 * LOOP_BYTES_MAX).map(|at| (at % 251) as u8).collect();
         for (from, to) in [(0, 1), (1, 0), (0, 16), (100, 0), (0, LONG_BYTES_MIN), (LONG_BYTES_MIN, 0)] {
-            for len in [LONG_BYTES_MIN, LONG_BYTES_MIN + 1, 2 * LONG_BYTES_MIN] {
-                let mut memory = before.clone();
-                // SAFETY: within the memory.
-                unsafe { copy(memory.as_ptr().add(from), memory.as_mut_ptr().add(to), len) };
-                assert_eq!(memory[to..to + len], before[from..from + len], "{from} {to} {len}");
+            for len in [LONG_BYTES_MIN, LONG_BYTES_MIN + 1, 2 * LONG_BYTES_MIN, 3 * LOOP_BYTES_MAX] {
+                for copies in [copy as Copies, copy_by_loop] {
+                    let mut memory = before.clone();
+                    // SAFETY: within the memory.
+                    unsafe { copies(memory.as_ptr().add(from), memory.as_mut_ptr().add(to), len) };
+                    assert_eq!(memory[to..to + len], before[from..from + len], "{from} {to} {len}");
+                }
             }
         }
     }
@@ -310,6 +312,22 @@ mod tests {
         assert!(include_str!("../../../../bench/past.h").contains("#define LOOP_FROM_KIB 2\n"));
         assert!(include_str!("../../../../bench/past.h").contains("#define LOOP_TO_KIB 4\n"));
         assert_eq!((LONG_BYTES_MIN, LOOP_BYTES_MAX), (2 << 10, 4 << 10));
+    }
+
+    /// What is asked of the processor, and what the system says of it.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_processor_is_the_one_that_the_system_names() {
+        assert_eq!(ways::has_avx(), std::is_x86_feature_detected!("avx"));
+        assert_eq!(ways::has_avx512(), std::is_x86_feature_detected!("avx512f"));
+        let text = std::fs::read_to_string("/proc/cpuinfo").expect("Linux");
+        let value = |key: &str| {
+            let line =
+                text.lines().find(|line| line.split(':').next().is_some_and(|name| name.trim() == key));
+            line.and_then(|line| line.split(':').nth(1)).expect("it is said").trim()
+        };
+        let is_amd = ["AuthenticAMD", "HygonGenuine"].contains(&value("vendor_id"));
+        assert_eq!(amd_family(), is_amd.then(|| value("cpu family").parse().expect("a number")));
     }
 
     #[test]

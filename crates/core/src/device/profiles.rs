@@ -236,6 +236,15 @@ mod tests {
     }
 
     #[test]
+    fn the_more_ranks_are_of_a_host_the_less_is_between_two() {
+        let sizes = [2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 128, 129];
+        assert_eq!(sizes.map(shm_blocks_count), [8, 4, 4, 2, 2, 0, 0, 0, 0, 0, 0, 0]);
+        let kib = |has_long_blocks| sizes.map(|size| shm_payload_bytes_max(size, has_long_blocks) >> 10);
+        assert_eq!(kib(true), [512, 256, 256, 128, 128, 32, 32, 8, 8, 4, 4, 2]);
+        assert_eq!(kib(false), [128, 128, 128, 128, 128, 32, 32, 8, 8, 4, 4, 2]);
+    }
+
+    #[test]
     fn shared_memorys_limits_follow_the_kernels_copy_and_the_load() {
         let base = Shm {
             slot_bytes: 64,

@@ -30,7 +30,7 @@ const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;
 /// questions.
 const PATIENCE_MAX: Duration = Duration::from_ms(100);
 /// Unanswered questions to a silent rail that are remembered.
-const PROBES_REMEMBERED: usize = 8;
+pub(super) const PROBES_REMEMBERED: usize = 8;
 /// How far the numbers of an unordered rail may be out of order before one counts as lost.
 const REORDER_PACKETS: u32 = 16;
 
@@ -383,6 +383,12 @@ impl RailState {
         while self.sent.len() > count {
             self.outstanding_bytes -= self.sent.pop_front().map_or(0, |sent| sent.bytes);
         }
+    }
+
+    /// Packets in flight that are remembered.
+    #[cfg(test)]
+    pub(super) fn sent_count(&self) -> usize {
+        self.sent.len()
     }
 
     pub(super) fn is_waiting(&self) -> bool {

@@ -200,6 +200,40 @@ mod tests {
     }
 
     #[test]
+    fn there_is_room_beside_a_packet_for_one_that_keeps_to_the_bounds() {
+        let mut stream = Stream::default();
+        assert!(stream.has_room_beside(STREAM_BYTES_MAX - 1) && !stream.has_room_beside(STREAM_BYTES_MAX));
+        for sequence in 0..STREAM_PACKETS_MAX as u32 {
+            let is_last_but_one = stream.kept.len() + 1 < STREAM_PACKETS_MAX;
+            assert_eq!(stream.has_room_beside(0), is_last_but_one, "{sequence} are kept");
+            stream.keep(sequence, &[], &NO_PAYLOAD);
+        }
+        assert!(!stream.has_room_beside(0));
+    }
+
+    #[test]
+    fn memory_to_come_is_bounded_in_pieces_and_bytes() {
+        let of = |bytes: usize| Vec::<u8>::with_capacity(bytes);
+        let mut spare = Spare::default();
+        (0..Spare::COUNT_MAX + 2).for_each(|_| spare.give_back(of(100)));
+        assert_eq!((spare.short.len(), spare.long.len()), (Spare::COUNT_MAX, 0));
+        spare.give_back(of(Spare::LONG_BYTES));
+        spare.give_back(of(Spare::LONG_BYTES - 1));
+        assert_eq!((spare.short.len(), spare.long.len()), (Spare::COUNT_MAX, 1));
+        // What is left to the bound fits, and no byte more.
+        let left_bytes = Spare::BYTES_MAX - spare.held_bytes;
+        spare.give_back(of(left_bytes + 1));
+        assert_eq!(spare.long.len(), 1);
+        spare.give_back(of(left_bytes));
+        assert_eq!((spare.long.len(), spare.held_bytes), (2, Spare::BYTES_MAX));
+        assert_eq!((spare.take(Spare::LONG_BYTES).capacity(), spare.long.len()), (left_bytes, 1));
+        assert_eq!(
+            (spare.take(Spare::LONG_BYTES - 1).capacity() >= Spare::LONG_BYTES - 1, spare.long.len()),
+            (true, 1)
+        );
+    }
+
+    #[test]
     fn memory_for_packets_to_come_is_bounded_in_bytes() {
         let (mut stream, payload) = (Stream::default(), alloc::vec![0; 200 << 10]);
         for round in 0..3 {

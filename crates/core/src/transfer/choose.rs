@@ -468,8 +468,52 @@ mod tests {
         rails[0].get = false;
         rails[0].long_packet_bytes_max = 99_000;
         assert!(explain(&rails, 8999).contains("packets of at most 8192 B (of 99000 B where"));
-        let two = [RailCapabilities::default(); 2];
-        assert!(explain(&two, 1 << 20).contains("\n  data: 1048576 B over 2 rails"));
+        rails[0].long_packet_bytes_max = rails[0].packet_bytes_max;
+        assert!(explain(&rails, 8999).contains("packets of at most 8192 B, copied"));
+        rails[0].eager_learnt_bytes = [0; 2];
+        assert!(explain(&rails, 4096).contains("4096 B is at most the eager limit of 4096 B"));
+        let two =
+            [RailCapabilities { bandwidth_bytes_per_s: 1_000_000_000, ..RailCapabilities::default() }; 2];
+        let text = explain(&two, 1 << 20);
+        assert!(text.contains("\n  data: 1048576 B over 2 rails, each piece by the rail"), "{text}");
+        assert_eq!(text.matches("50 % (1000 MB/s measured, 1000 MB/s said").count(), 2, "{text}");
+    }
+
+    #[test]
+    fn what_is_explained_of_gets_is_that_their_parts_are_fixed() {
+        let able = RailCapabilities { get: true, may_break: true, ..RailCapabilities::default() };
+        let [quick, slow] =
+            [3, 1].map(|bandwidth_bytes_per_s| RailCapabilities { bandwidth_bytes_per_s, ..able });
+        let rails = [quick, slow];
+        let question = ask(&rails, 1 << 20);
+        let words = |way, policy| {
+            let choice = Choice::new(way, RailSet(3), Reason::Measured);
+            let text = choice.explain(&question, policy);
+            let data = text.split(" over 2 rails, ").nth(1).expect("how they are spread");
+            String::from(data.split(':').next().expect("a policy"))
+        };
+        let shares = "shares by the bandwidth each rail says";
+        let each = "each piece by the rail that delivers it first, as measured";
+        for (way, policy, expected) in [
+            (Way::Get, Policy::Adaptive, shares),
+            (Way::Get, Policy::Even, "equal shares"),
+            (Way::Stream, Policy::Adaptive, each),
+            (Way::Put, Policy::Adaptive, each),
+            (Way::Stream, Policy::Weighted, shares),
+        ] {
+            assert_eq!(words(way, policy), expected, "{way:?} {policy:?}");
+        }
+    }
+
+    #[test]
+    fn each_reason_for_packets_has_words_of_its_own() {
+        let words = |reason: Reason| reason.in_words("eth0");
+        assert!(words(Reason::BothCopy).contains("has time to copy"));
+        assert!(words(Reason::Measured).contains("quicker by measurement"));
+        assert!(words(Reason::Looked).contains("to be compared with a get"));
+        assert!(words(Reason::Pieces).contains("in pieces"));
+        assert!(words(Reason::GetFailed).contains("a get failed"));
+        assert!(words(Reason::Empty).contains("eth0 neither reads nor writes"));
     }
 
     #[test]

@@ -268,6 +268,30 @@ mod tests {
     }
 
     #[test]
+    fn a_way_that_was_changed_to_takes_what_it_took_in_the_look() {
+        let mut learner = Learner::default();
+        // Four, and a look of six, which shows that 50 ns beat 90.
+        runs(&mut learner, 10, 90, 50);
+        let of = &learner.classes[class(1 << 20)];
+        assert_eq!((of.times.median_ns(), of.compared_ns, of.slow_ns), (Some(50), 50, 90));
+        assert_eq!(learner.pick(1 << 21).way(), Way::Get, "longer ones begin with it");
+    }
+
+    #[test]
+    fn what_has_become_slow_is_expected_to_stay_so() {
+        let mut learner = Learner::default();
+        runs(&mut learner, 10, 100, 150);
+        let slow_ns = |learner: &Learner| learner.classes[class(1 << 20)].slow_ns;
+        assert_eq!(slow_ns(&learner), 150);
+        for _ in 0..PAUSE_SLOWER {
+            let way = learner.pick(1 << 20).way();
+            learner.note(1 << 20, way, Duration::from_ns(400));
+        }
+        // By the half, as nothing is known of the other way now.
+        assert_eq!(slow_ns(&learner), 600);
+    }
+
+    #[test]
     fn a_look_ends_though_its_times_come_late_or_never() {
         for tells_held in [false, true] {
             let mut learner = Learner::default();

@@ -329,3 +329,31 @@ impl Fetch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::RemoteKey;
+
+    #[test]
+    fn a_get_is_of_the_part_that_has_something_left_there() {
+        let mut remote = Keys::default();
+        (0..2).for_each(|rail| assert!(remote.push(Rail(rail), RemoteKey { words: [rail.into(), 0] })));
+        let part = |rail, next, end| GetPart { rail: Rail(rail), next, end };
+        let mut fetch =
+            Fetch { remote, parts: Vec::from([part(0, 0, 10), part(1, 10, 16)]), ..Fetch::default() };
+        let next = |fetch: &Fetch| {
+            fetch
+                .next(16, |_| true, RailSet::default())
+                .map(|(rail, region, length)| (rail.0, region.offset, length))
+        };
+        assert_eq!(next(&fetch), Some((0, 0, 10)));
+        fetch.began(0, 10);
+        // Where the first part ends the second begins.
+        assert_eq!(next(&fetch), Some((1, 10, 6)));
+        fetch.began(10, 4);
+        assert_eq!(next(&fetch), Some((1, 14, 2)));
+        fetch.began(14, 2);
+        assert_eq!((next(&fetch), fetch.issued, fetch.in_flight), (None, 16, 3));
+    }
+}

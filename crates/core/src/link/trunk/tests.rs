@@ -269,4 +269,22 @@ fn only_data_that_arrives_is_a_sign_that_it_can() {
     trunk.take_out(Rail(0), Health::Silent);
     assert!(!trunk.on_packet(Rail(0), &header(Body::Probe, 0, Seen::Run(1)), 0, Instant(8)));
     assert_eq!((trunk.rails[0].health, trunk.failing_since), (Health::Silent, since));
+    // An answer to ours does.
+    trunk.rails[0].on_sent(Carried::Probe, 0, Instant(9));
+    assert!(trunk.on_packet(Rail(0), &header(Body::Ack, 1, Seen::Run(1)), 0, Instant(10)));
+    assert_eq!((trunk.rails[0].health, trunk.none_up_since), (Health::Up, None));
+}
+
+#[test]
+fn of_the_questions_to_a_silent_rail_the_newest_are_remembered() {
+    let (mut net, mut trunk) = (Net::new(2, 1, RailCapabilities::default()), trunk(1));
+    trunk.take_out(Rail(0), Health::Silent);
+    let interval = trunk.config.probe_interval;
+    let mut at = Instant(1);
+    trunk.rails[0].probe_at = at;
+    for _ in 0..100 {
+        at = at + interval;
+        trunk.rails[0].check_silent(&mut net.nodes[0].1, interval, at);
+    }
+    assert_eq!(trunk.rails[0].sent_count(), crate::link::rail::PROBES_REMEMBERED + 1, "and the last");
 }
