@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_beside_a_packet_for_one_that_keeps_to_the_bounds() {
+    fn there_is_room_beside_a_packet_within_the_bounds() {
         let mut stream = Stream::default();
         assert!(stream.has_room_beside(STREAM_BYTES_MAX - 1) && !stream.has_room_beside(STREAM_BYTES_MAX));
         for sequence in 0..STREAM_PACKETS_MAX as u32 {

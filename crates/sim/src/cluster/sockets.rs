@@ -89,8 +89,8 @@ const SEGMENT_BYTES: usize = 65_483;
 const READ_BYTES: usize = profiles::TCP_PAYLOAD_BYTES_MAX;
 /// Of a packet that is read in parts so much is copied once more, bytes (as above).
 pub(super) const FETCHED_BEHIND_BYTES: usize = 16 << 10;
-/// The sum of a longer payload follows it: with the next packet, or when the core says that none follows, in a
-/// send of its own; bytes (`ayatori_devices::tcp`, connection).
+/// The sum of a longer payload follows it: with the next packet, or when the core says that none follows, in
+/// a send of its own; bytes (`ayatori_devices::tcp`, connection).
 const TAIL_BYTES: usize = 4;
 const TAILED_BYTES: usize = profiles::TCP_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
 
@@ -171,9 +171,9 @@ impl Fabric {
         self.spend_in_kernel(rank, time_ps);
     }
 
-    /// Whether there is a long queue in front of a long packet of the message with this receiving request: the
-    /// process begins to send it soon after another, within half of what that took, and after a packet of
-    /// another message. An answer to as much as it has sent comes later.
+    /// Whether there is a long queue in front of a long packet of the message with this receiving request:
+    /// the process begins to send it soon after another, within half of what that took, and after a packet
+    /// of another message. An answer to as much as it has sent comes later.
     fn finds_queue(&mut self, rank: u32, request: Option<u64>) -> bool {
         let now_ps = self.clock_ps(rank);
         let state = &mut self.states[rank as usize];
