@@ -203,6 +203,37 @@ mod tests {
     }
 
     #[test]
+    fn each_knows_whose_every_block_is() {
+        let [mut one, mut other] = pair(2);
+        // Even numbers are of the ring that an end writes; there are two of each ring.
+        let theirs = |end: &End| (0..8).filter(|&number| end.blocks().is_theirs(number)).collect::<Vec<_>>();
+        assert_eq!([theirs(&one), theirs(&other)], [[1, 3], [1, 3]]);
+        assert!(one.send(&[1; 10_000]) && one.send(&[2; 10_000]));
+        assert_eq!([theirs(&one), theirs(&other)], [vec![0, 1, 2, 3], vec![1, 3]]);
+        other.receive();
+        other.receive();
+        assert_eq!(theirs(&other), [0_u64; 0], "it has all");
+        // What it read last goes first.
+        assert!(other.send(&[3; 10_000]));
+        one.receive();
+        assert_eq!([theirs(&one), theirs(&other)], [vec![0, 1, 3], vec![3]]);
+    }
+
+    #[test]
+    fn a_header_that_leaves_room_for_the_place_goes_with_a_block() {
+        let [mut one, mut other] = pair(2);
+        for (header_bytes, is_in_block) in [(START_AT, true), (START_AT + 1, false)] {
+            let (header, payload) = (vec![9; header_bytes], vec![8; 10_000]);
+            one.sender.push(&header, [&payload, &[]], &mut one.receiver).expect("room");
+            assert_eq!(other.receiver.poll(), Seen::Packet);
+            assert_eq!(other.receiver.front(), (&header[..], &payload[..]));
+            let bytes_in_lines = if is_in_block { 0 } else { payload.len() };
+            assert_eq!(other.receiver.bytes_in_lines(), bytes_in_lines, "{header_bytes}");
+            other.receiver.release();
+        }
+    }
+
+    #[test]
     fn who_has_no_block_left_uses_lines() {
         let [mut one, mut other] = pair(2);
         for packet in 0..4_u8 {

@@ -603,6 +603,17 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
+    fn memory_that_the_host_does_not_have_is_refused() {
+        let of_host = std::fs::read_to_string("/proc/meminfo").expect("Linux");
+        let kib = |key: &str| -> usize {
+            let line = of_host.lines().find_map(|line| line.strip_prefix(key)).expect("it is said");
+            line.trim_end_matches("kB").trim().parse().expect("a number")
+        };
+        let has_bytes = (kib("MemTotal:") + kib("SwapTotal:")) << 10;
+        assert!(check_fits_host(has_bytes).is_ok() && check_fits_host(has_bytes + PAGE_BYTES).is_err());
+    }
+
+    #[test]
     fn long_copies_move_each_byte_to_its_place_and_no_other() {
         let pages = |count: usize| count * PAGE_BYTES;
         for len in [0, 63, pages(4) - 1, pages(4), pages(7) + 65, pages(8), pages(12) + 1, pages(20) + 100] {
