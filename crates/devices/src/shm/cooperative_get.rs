@@ -191,7 +191,9 @@ mod tests {
     #[test]
     fn helper_copies_what_the_reader_has_not_taken() {
         let [mut reader, mut helper] = two();
-        let (from, to) = (counted(100_003), Buffer::leaked(100_003));
+        // Both go on behind what is copied.
+        let (from, all) = (counted(200_000).part(0, 100_003), Buffer::leaked(200_000));
+        let to = all.part(0, 100_003);
         let awaited = open(&reader, &from, &to);
         assert_eq!(reader.own_copy.take(), Some(0));
         helper.senders.ask(LOCAL_SIZE_MAX);
@@ -202,6 +204,7 @@ mod tests {
         let [mut want, got] = [from, to].map(|buffer| buffer.to_vec().unwrap());
         want[..piece_bytes].fill(0);
         assert!(got == want, "three pieces of four");
+        assert!(all.to_vec().unwrap()[100_003..].iter().all(|&byte| byte == 0), "and nothing behind");
     }
 
     #[test]
