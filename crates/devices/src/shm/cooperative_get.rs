@@ -208,6 +208,28 @@ mod tests {
     }
 
     #[test]
+    fn each_copy_has_the_next_number() {
+        let [reader, _helper] = two();
+        let mut before = reader.own_copy.open(1, [0; 4], 4);
+        for _ in 0..5 {
+            while reader.own_copy.take().is_some() {}
+            let number = reader.own_copy.open(1, [0; 4], 4);
+            assert_eq!(number, before + 1, "a helper that comes late takes nothing of it");
+            before = number;
+        }
+    }
+
+    #[test]
+    fn nobody_is_asked_while_a_copy_is_awaited() {
+        let [mut reader, mut helper] = two();
+        let from = counted(1 << 20);
+        let key = helper.register(RAIL, from).unwrap();
+        reader.awaited = Some(Awaited { token: Token(7), helper: 1, count: 4, is_sound: true });
+        reader.get(RAIL, HELPER, Buffer::leaked(1 << 20), RemoteRegion { key, offset: 0 }, Token(1)).unwrap();
+        assert_eq!(helper.senders.asked(), 0);
+    }
+
+    #[test]
     fn helper_that_computes_or_is_not_meant_copies_nothing() {
         let [reader, mut helper] = two();
         let (from, to) = (counted(4_000), Buffer::leaked(4_000));
@@ -246,7 +268,10 @@ mod tests {
                 Submitted::Done => {}
                 Submitted::Pending => while reader.poll().is_none() {},
                 Submitted::Refused => {
-                    eprintln!("the kernel refuses process_vm_readv here: nothing to test");
+                    let (one, other) = (counted(8), Buffer::leaked(8));
+                    let copied = write_to_process(std::process::id(), address(&one), address(&other), 8);
+                    assert!(copied.is_err(), "the kernel copies, and this get is refused");
+                    eprintln!("the kernel does not copy between processes here: nothing to test");
                     break;
                 }
             }
