@@ -283,7 +283,7 @@ fn of_the_questions_to_a_silent_rail_the_newest_are_remembered() {
     let mut at = Instant(1);
     trunk.rails[0].probe_at = at;
     for _ in 0..100 {
-        at = at + interval;
+        at += interval;
         trunk.rails[0].check_silent(&mut net.nodes[0].1, interval, at);
     }
     assert_eq!(trunk.rails[0].sent_count(), crate::link::rail::PROBES_REMEMBERED + 1, "and the last");
