@@ -58,7 +58,7 @@ impl PortRange {
 
 impl Settings {
     /// From the environment: `AYATORI_RAILS`, `AYATORI_NO_RAILS`, `AYATORI_PORTS`, `AYATORI_TCP_CONGESTION`,
-    /// `AYATORI_TCP_SUMS=0`.
+    /// `AYATORI_TCP_SUMS` (`0`: without).
     ///
     /// # Errors
     /// In words, which variable says nonsense.
@@ -80,7 +80,11 @@ impl Settings {
             filter,
             ports: ports.map_err(|error| format!("{ENV_PORTS}: {error}"))?,
             congestion: text("AYATORI_TCP_CONGESTION"),
-            is_unchecked: text("AYATORI_TCP_SUMS").is_some_and(|value| value == "0"),
+            is_unchecked: match text(ENV_SUMS).as_deref() {
+                None | Some("1") => false,
+                Some("0") => true,
+                Some(other) => return Err(format!("{ENV_SUMS}: 0 or 1, not '{other}'")),
+            },
             timing: Timing::default(),
         })
     }
@@ -112,6 +116,8 @@ pub const ENV_RAILS: &str = "AYATORI_RAILS";
 pub const ENV_NO_RAILS: &str = "AYATORI_NO_RAILS";
 /// Ports to listen on.
 pub const ENV_PORTS: &str = "AYATORI_PORTS";
+/// Whether packets have sums that find damage: 0 or 1.
+const ENV_SUMS: &str = "AYATORI_TCP_SUMS";
 
 /// Deadlines and bounds of connections that are being made.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +161,7 @@ mod tests {
             let of = |name: &str| variables.iter().find(|one| one.0 == name).map(|one| one.1.to_owned());
             Settings::from_variables(of)
         };
-        let blank = [ENV_RAILS, ENV_NO_RAILS, ENV_PORTS, "AYATORI_TCP_CONGESTION", "AYATORI_TCP_SUMS"];
+        let blank = [ENV_RAILS, ENV_NO_RAILS, ENV_PORTS, "AYATORI_TCP_CONGESTION", ENV_SUMS];
         for settings in [read(&[]).unwrap(), read(&blank.map(|name| (name, " "))).unwrap()] {
             assert!(settings.filter == RailFilter::default() && settings.ports.is_none());
             assert!(settings.congestion.is_none() && !settings.is_unchecked);
@@ -164,14 +170,14 @@ mod tests {
             (ENV_RAILS, "eth1"),
             (ENV_PORTS, "40000-40001"),
             ("AYATORI_TCP_CONGESTION", "bbr"),
-            ("AYATORI_TCP_SUMS", "0"),
+            (ENV_SUMS, "0"),
         ])
         .unwrap();
         assert!(settings.filter == RailFilter::new(Some("eth1"), None).unwrap() && settings.is_unchecked);
         assert_eq!(settings.ports, Some(PortRange { first: 40_000, last: 40_001 }));
         assert_eq!(settings.congestion.as_deref(), Some("bbr"));
-        assert!(!read(&[("AYATORI_TCP_SUMS", "1")]).unwrap().is_unchecked);
-        for (name, value) in [(ENV_PORTS, "5-4"), (ENV_NO_RAILS, "10.0.0.0/99")] {
+        assert!(!read(&[(ENV_SUMS, "1")]).unwrap().is_unchecked);
+        for (name, value) in [(ENV_PORTS, "5-4"), (ENV_NO_RAILS, "10.0.0.0/99"), (ENV_SUMS, "off")] {
             assert!(read(&[(name, value)]).is_err_and(|error| error.contains(name)), "{name}");
         }
     }

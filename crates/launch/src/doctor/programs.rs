@@ -79,10 +79,9 @@ pub(super) fn library(system: &System, findings: &mut Findings) {
 }
 
 /// Settings with few values. Empty is as if not set.
-const SWITCHES: [(&str, &[&str]); 5] = [
+const SWITCHES: [(&str, &[&str]); 4] = [
     (environment::ENV_PROGRESS, &["inline", "assisted", "offload"]),
     ("AYATORI_SHM_CMA", &["0", "1"]),
-    ("AYATORI_TCP_SUMS", &["0", "1"]),
     ("AYATORI_NODE_COLLECTIVES", &["0", "1"]),
     ("AYATORI_CHECK", &["0", "1"]),
 ];
