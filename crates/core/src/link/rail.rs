@@ -569,6 +569,17 @@ mod tests {
     }
 
     #[test]
+    fn only_a_put_that_worked_is_an_answer() {
+        for (worked, probes) in [(false, 2), (true, 0)] {
+            let mut rail = rail(true);
+            rail.begin_operation(300, Instant(1));
+            (rail.probes, rail.suspect_since) = (2, Some(Instant(2)));
+            rail.end_operation(300, Instant(1), worked, Instant(3));
+            assert_eq!((rail.probes, rail.suspect_since.is_none()), (probes, worked));
+        }
+    }
+
+    #[test]
     fn puts_count_until_they_end_whatever_becomes_of_the_rail() {
         let mut rail = rail(true);
         rail.begin_operation(300, Instant(1));

@@ -285,6 +285,15 @@ fn host(keys: &str) -> HostModel {
 const NIC: &str = "nic = [{ name = \"eth0\", rate_gbps = 1 }]\n";
 
 #[test]
+fn data_leave_in_turn_unless_an_order_is_said() {
+    let orders = [("", false), (", data_order = \"in-turn\"", false), (", data_order = \"in-order\"", true)];
+    for (keys, is_in_order) in orders {
+        let model = host(&format!("nic = [{{ name = \"eth0\", rate_gbps = 1{keys} }}]\n"));
+        assert_eq!(model.nics[0].data_in_order, is_in_order, "{keys}");
+    }
+}
+
+#[test]
 fn what_is_not_given_is_what_the_page_says() {
     let plain = host(NIC);
     assert_eq!((plain.socket_count, plain.cores_per_socket_count, plain.numa_node_count), (1, 1, 1));
