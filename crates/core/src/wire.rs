@@ -597,10 +597,12 @@ mod tests {
         let mut with_one = bytes.clone();
         with_one[at] = 0b1000;
         assert!(parse(&bytes).is_ok() && parse(&with_one).is_err());
-        // A rail in the flags without the flag that says that there is one.
-        let mut with_rail = bytes;
-        with_rail[1] |= 3 << RAIL_SHIFT;
-        assert!(parse(&with_rail).is_err());
+        // A rail in the flags without the flag that says that there is one, and a flag of other packets.
+        for flags in [3 << RAIL_SHIFT, FLAG_YES] {
+            let mut with_flags = bytes.clone();
+            with_flags[1] |= flags;
+            assert!(parse(&with_flags).is_err(), "{flags}");
+        }
     }
 
     #[test]
