@@ -3,7 +3,8 @@
 //! **Owns** rings and collectives in shared memory, and how ranks of a host sleep and wake each other
 //! ([`shm`]); connections over any number of interfaces, with their handshake, frames and checksums
 //! ([`tcp`]); both as one device ([`composite`]); what a second thread needs to wait at a device
-//! ([`threads`]); text that the processes of a host share ([`shared_text`]).
+//! ([`threads`]); text that the processes of a host share ([`shared_text`]); how a setting is turned on or
+//! off ([`switch`]).
 //!
 //! **Does not own** matching, order across rails, retries or acknowledgements: they are `ayatori-core`'s, and
 //! a device never looks into a packet. Which interfaces, keys and addresses there are, `ayatori-launch` and
@@ -27,5 +28,6 @@
 pub mod composite;
 pub mod shared_text;
 pub mod shm;
+pub mod switch;
 pub mod tcp;
 pub mod threads;

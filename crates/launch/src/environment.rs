@@ -46,6 +46,7 @@ use crate::pmix;
 use crate::sys::{adopt, is_open};
 use ayatori_core::coll::{Algorithm, Collective};
 use ayatori_core::process::GapRule;
+use ayatori_devices::switch;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::os::fd::{OwnedFd, RawFd};
@@ -85,6 +86,14 @@ pub const ENV_GAP_FREE_HOPS: &str = "AYATORI_GAP_FREE_HOPS";
 pub const ENV_LOCAL_RANK: &str = "MPI_LOCALRANKID";
 /// The job's ranks on this host.
 pub const ENV_LOCAL_SIZE: &str = "MPI_LOCALNRANKS";
+
+/// What is on or off ([`switch`]), beside what the devices' own settings are.
+const SWITCHES: [&str; 4] = ["AYATORI_SHM_CMA", "AYATORI_NODE_COLLECTIVES", "AYATORI_CHECK", ENV_SURVIVE];
+
+/// What the environment says of settings that are on or off and is neither.
+pub fn wrong_switches(value: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    SWITCHES.iter().filter_map(|name| switch::is_on(name, value(name).as_deref()).err()).collect()
+}
 
 /// Whether the job goes on without ranks that fail.
 pub fn survives() -> bool {

@@ -11,7 +11,7 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// MPI starts.
 pub(crate) fn start() {
-    let is_on = std::env::var_os("AYATORI_CHECK").is_some_and(|value| value != "0" && !value.is_empty());
+    let is_on = std::env::var_os("AYATORI_CHECK").is_some_and(|value| value == "1");
     IS_ON.store(is_on, Ordering::Relaxed);
 }
 

@@ -2,6 +2,7 @@
 
 use super::interfaces::RailFilter;
 use super::sys;
+use crate::switch;
 use ayatori_core::connect;
 use ayatori_core::device::profiles;
 use ayatori_core::time as core_time;
@@ -80,11 +81,7 @@ impl Settings {
             filter,
             ports: ports.map_err(|error| format!("{ENV_PORTS}: {error}"))?,
             congestion: text("AYATORI_TCP_CONGESTION"),
-            is_unchecked: match text(ENV_SUMS).as_deref() {
-                None | Some("1") => false,
-                Some("0") => true,
-                Some(other) => return Err(format!("{ENV_SUMS}: 0 or 1, not '{other}'")),
-            },
+            is_unchecked: switch::is_on(ENV_SUMS, text(ENV_SUMS).as_deref())? == Some(false),
             timing: Timing::default(),
         })
     }

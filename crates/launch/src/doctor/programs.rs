@@ -78,24 +78,21 @@ pub(super) fn library(system: &System, findings: &mut Findings) {
     }
 }
 
-/// Settings with few values. Empty is as if not set.
-const SWITCHES: [(&str, &[&str]); 4] = [
-    (environment::ENV_PROGRESS, &["inline", "assisted", "offload"]),
-    ("AYATORI_SHM_CMA", &["0", "1"]),
-    ("AYATORI_NODE_COLLECTIVES", &["0", "1"]),
-    ("AYATORI_CHECK", &["0", "1"]),
-];
+/// Values of the progress mode. Empty is as if not set.
+const PROGRESS_MODES: [&str; 3] = ["inline", "assisted", "offload"];
 
 pub(super) fn settings(system: &System, findings: &mut Findings) {
     let mut add = |what: String, remedy: String| {
         findings.add(Severity::Error, what, remedy, "MPI_Init does not fail, and does what was meant");
     };
     let value = |name: &str| system.variable(name).map(str::to_owned);
-    for (name, values) in SWITCHES {
-        if let Some(value) = value(name).filter(|value| !value.is_empty() && !values.contains(&&**value)) {
-            let what = format!("{name}={value} is none of {}", values.join(", "));
-            add(what, format!("unset {name}, or give it one of these"));
-        }
+    let is_wrong = |mode: &String| !mode.is_empty() && !PROGRESS_MODES.contains(&mode.as_str());
+    if let Some(mode) = value(environment::ENV_PROGRESS).filter(is_wrong) {
+        let what = format!("{}={mode} is none of {}", environment::ENV_PROGRESS, PROGRESS_MODES.join(", "));
+        add(what, format!("unset {}, or give it one of these", environment::ENV_PROGRESS));
+    }
+    for what in environment::wrong_switches(value) {
+        add(what, "correct it, or unset it".to_owned());
     }
     if let Err(what) = environment::gap_rule_of(value) {
         add(what, "give a gap in packet times, as in 1 or 0.5, or unset it".to_owned());

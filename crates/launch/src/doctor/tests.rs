@@ -190,6 +190,8 @@ fn another_launcher_and_library_in_front_are_found() {
     for (name, value) in [
         ("AYATORI_CHECK", "no"),
         ("AYATORI_NODE_COLLECTIVES", "off"),
+        ("AYATORI_SHM_CMA", "false"),
+        ("AYATORI_SURVIVE", "yes"),
         ("AYATORI_TCP_SUMS", "no"),
         ("AYATORI_GAP", "much"),
         ("AYATORI_GAP_FREE_HOPS", "-1"),

@@ -72,6 +72,10 @@ pub(crate) const PARENT_KEY: &str = "ayatori-parent";
 
 /// Joins the job this process was started in.
 pub(crate) fn join() -> Result<Job, Fault> {
+    let wrong = environment::wrong_switches(|name| Some(std::env::var_os(name)?.to_string_lossy().into()));
+    if let Some(what) = wrong.first() {
+        return Err(fault(MPI_ERR_OTHER, format_args!("{what}")));
+    }
     set_survives(environment::survives());
     check::start();
     match Launch::detect() {

@@ -72,6 +72,10 @@ fn a_variable_that_makes_no_sense_is_named() {
     let program = compile("groups.c");
     for (name, value, why) in [
         ("AYATORI_PROGRESS", "sometimes", "give `inline`, `assisted` or `offload`"),
+        ("AYATORI_SHM_CMA", "off", "0 or 1, not 'off'"),
+        ("AYATORI_NODE_COLLECTIVES", "no", "0 or 1, not 'no'"),
+        ("AYATORI_CHECK", "yes", "0 or 1, not 'yes'"),
+        ("AYATORI_SURVIVE", "true", "0 or 1, not 'true'"),
         ("AYATORI_GAP", "wide", "a gap is a number of packet times"),
         ("AYATORI_GAP_FREE_HOPS", "-1", "invalid digit"),
     ] {
