@@ -132,8 +132,25 @@ impl Inflow {
     /// skips the read unless epoll reports readiness.
     #[inline]
     pub(super) fn is_not_reread(&self) -> bool {
+        self.is_not_reread_at(Instant::now)
+    }
+
+    /// The same at that time, which is read only if it matters.
+    #[inline]
+    fn is_not_reread_at(&self, now: impl FnOnce() -> Instant) -> bool {
         let Long::Fetching(fetching) = &self.long else { return false };
-        fetching.dry_at.is_some_and(|at| at.elapsed() < RETRY_AFTER_EAGAIN)
+        fetching.dry_at.is_some_and(|at| now().saturating_duration_since(at) < RETRY_AFTER_EAGAIN)
+    }
+
+    /// Whether the last query began a pause, which lasts as long as it should.
+    #[cfg(test)]
+    pub(super) fn pauses(&self) -> bool {
+        let Long::Fetching(fetching) = &self.long else { return false };
+        let Some(at) = fetching.dry_at else { return false };
+        let end = at + RETRY_AFTER_EAGAIN;
+        let before_end = end - Duration::from_nanos(1);
+        assert_eq!([at, before_end, end].map(|now| self.is_not_reread_at(|| now)), [true, true, false]);
+        true
     }
 
     /// Where to read into; nothing that was handed over may be in use.
