@@ -24,7 +24,7 @@ const VERSION: &str = "4.1.2";
 const COMPANIONS: [&str; 4] = ["numpy", "cffi", "pyyaml", "dill"];
 const RANKS: [usize; 2] = [1, 3];
 /// Modules whose tests send nothing: each rank does the same by itself, minutes of Python. They run at the
-/// first number of ranks only.
+/// first number of ranks only, unless they are asked for by name.
 const WITHOUT_MESSAGES: &str = r"^test_(datatype|util_dtlib)\.py$";
 /// How long building or one run may take, where no more is asked for.
 const BUILD_MAX: Duration = Duration::from_secs(1200);
@@ -158,7 +158,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     }
     let mut failed = Vec::new();
     for (i, ranks) in options.common.ranks_or(&RANKS).into_iter().enumerate() {
-        let leave_out = (i > 0).then_some(WITHOUT_MESSAGES);
+        let leave_out = (i > 0 && options.common.only.is_empty()).then_some(WITHOUT_MESSAGES);
         let finished = run_at(&built, ranks, leave_out, &options.common)?;
         let wrong = finished.judged(&known);
         failed.extend(wrong.into_iter().map(|wrong| format!("at {ranks} ranks: {wrong}")));
