@@ -97,7 +97,7 @@ pub fn wrong_switches(value: impl Fn(&str) -> Option<String>) -> Vec<String> {
 
 /// Whether the job goes on without ranks that fail.
 pub fn survives() -> bool {
-    std::env::var_os(ENV_SURVIVE).is_some_and(|value| value == "1")
+    switch::here(ENV_SURVIVE, false)
 }
 
 /// What the environment says of gaps between packets.

@@ -4,6 +4,7 @@
 //! core's `coll::compare` draws the conclusion). At the end each process reports the objects that it leaves
 //! behind (`runtime/left.rs`).
 
+use ayatori_devices::switch;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the mode is on: the same at all processes of the job.
@@ -11,8 +12,7 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// MPI starts.
 pub(crate) fn start() {
-    let is_on = std::env::var_os("AYATORI_CHECK").is_some_and(|value| value == "1");
-    IS_ON.store(is_on, Ordering::Relaxed);
+    IS_ON.store(switch::here("AYATORI_CHECK", false), Ordering::Relaxed);
 }
 
 /// Whether calls are checked.

@@ -17,6 +17,7 @@ use ayatori_core::ids::CommId;
 use ayatori_core::op::Reducer;
 use ayatori_core::process::Process;
 use ayatori_devices::shm::{Call, NodeCollectives, Occupancy, Shm, is_direct, operand_fits};
+use ayatori_devices::switch;
 
 /// The rooms of this process' communicators.
 pub(crate) struct Node {
@@ -44,7 +45,7 @@ impl Node {
     /// Where failures are survived there are none: a member that waits in shared memory for one that has
     /// failed would not know which operation fails.
     pub(crate) fn new(occupancy: Occupancy) -> Self {
-        let is_wanted = std::env::var_os("AYATORI_NODE_COLLECTIVES").is_none_or(|value| value != "0");
+        let is_wanted = switch::here("AYATORI_NODE_COLLECTIVES", true);
         let is_enabled = is_wanted && !crate::fault::survives();
         Self { is_enabled, occupancy, places: Vec::new() }
     }

@@ -11,6 +11,7 @@ use super::sleep::{self, Sleeper, Waker};
 use super::sys;
 use super::wait::{self, WaitPolicy};
 use super::words::CallSet;
+use crate::switch;
 use crate::threads::{self, Parker};
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
@@ -48,14 +49,9 @@ impl ShmConfig {
     pub fn new(local_rank: u32, processes: Vec<ProcessId>) -> Self {
         let own = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let cpus_count = own.max(sys::parent_cpus_count().unwrap_or(1));
-        let kernel_copy = may_copy(std::env::var_os("AYATORI_SHM_CMA").as_deref());
+        let kernel_copy = switch::here("AYATORI_SHM_CMA", true);
         Self { local_rank, processes, first: ProcessId(0), cpus_count, kernel_copy, ring: None }
     }
-}
-
-/// Whether the kernel may copy, as `AYATORI_SHM_CMA` says.
-fn may_copy(said: Option<&std::ffi::OsStr>) -> bool {
-    said.is_none_or(|value| value != "0")
 }
 
 /// What peers are: [`Device::rails_to`] says which.

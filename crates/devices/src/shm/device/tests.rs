@@ -514,9 +514,3 @@ fn a_rank_that_sleeps_at_its_bell_hears_a_packet() {
         assert!(receive(&mut world[0]).is_some());
     }
 }
-
-#[test]
-fn the_kernel_copies_unless_it_is_told_not_to() {
-    let said = |text: &str| may_copy(Some(std::ffi::OsStr::new(text)));
-    assert_eq!((may_copy(None), said("1"), said(""), said("0")), (true, true, true, false));
-}
