@@ -6,8 +6,8 @@ use crate::arguments::*;
 use crate::fault::{Fault, fault};
 use crate::operation::{Compared, NO_PART, Operation, Parts, ROOT};
 use crate::request::{self, Persistent, What};
-use crate::runtime::machine::Machine;
-use crate::runtime::wait::{complete, wait_for_node};
+use crate::runtime::machine::{Awaited, Machine};
+use crate::runtime::wait::{complete, wait_for_node, wait_for_run};
 use crate::staging::{Staging, Way};
 use crate::state::{Guard, process};
 use crate::{check, claim};
@@ -278,8 +278,13 @@ pub(crate) fn run_in(
         Ok(()) => return Ok(()),
         Err(process) => process,
     };
-    let posted = process.engine().begin_collective(id, &operation, None, true)?;
-    complete(process, posted, comm).map(|_| ())
+    let is_alone = !process.is_shared();
+    let over = match process.engine().begin_awaited(id, &operation, is_alone)? {
+        Awaited::Posted(posted) => return complete(process, posted, comm).map(|_| ()),
+        Awaited::Run(Some(over)) => over,
+        Awaited::Run(None) => wait_for_run(&mut process)?,
+    };
+    request::check(&over, comm)
 }
 
 /// The operation with what this process says of it, for its members to compare.

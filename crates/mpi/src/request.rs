@@ -182,7 +182,7 @@ impl Persistent {
     fn start(&mut self, machine: &mut Machine) -> Result<(), Fault> {
         self.check_inactive()?;
         self.staging.fill();
-        self.running = Some(machine.begin_collective(self.comm, &self.operation, self.id, false)?.into());
+        self.running = Some(machine.begin_collective(self.comm, &self.operation, self.id)?.into());
         Ok(())
     }
 

@@ -170,7 +170,7 @@ impl Requests {
         if engine.is_remote() && !operation.calls_user_function() {
             return self.collect(engine, (id, comm), operation, false);
         }
-        let posted = self.machine(engine).begin_collective(id, &operation, None, false)?;
+        let posted = self.machine(engine).begin_collective(id, &operation, None)?;
         self.new_request(engine, posted, comm)
     }
 }

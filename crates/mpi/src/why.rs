@@ -46,6 +46,8 @@ pub(crate) enum Waits {
     Nothing,
     /// The receive that has no request.
     Direct,
+    /// The collective operation that the caller runs.
+    Run,
     /// One request of the core.
     Request(RequestId),
     /// The rest of two operations.
@@ -140,6 +142,7 @@ fn blocked(process: &mut Process, waits: Waits, asleep: Asleep, is_threaded: boo
     let needs = match waits {
         Waits::Nothing => Vec::new(),
         Waits::Direct => process.engine().core.need_of_direct().into_iter().collect(),
+        Waits::Run => process.engine().core.need_of_run().into_iter().collect(),
         Waits::Request(id) => vec![process.engine().core.need(id)],
         Waits::Remote(request) => vec![need_of_request(process, request)],
         Waits::Both(first, second) => vec![need_of_half(process, first), need_of_half(process, second)],
@@ -337,7 +340,7 @@ fn kind_of_call(waits: Waits, needs: &[Need]) -> &'static str {
         (Waits::Direct | Waits::Request(_) | Waits::Remote(_), [Need::Message(_)]) => "MPI_Recv",
         (Waits::Request(_) | Waits::Remote(_), [Need::Match { .. }]) => "MPI_Send",
         (Waits::Request(_) | Waits::Remote(_), [Need::Collective(_) | Need::Node(_)])
-        | (Waits::Node(_), _) => "a collective operation",
+        | (Waits::Node(_) | Waits::Run, _) => "a collective operation",
         (Waits::Both(..), _) => "MPI_Sendrecv",
         (Waits::All(_, 1), _) => "MPI_Wait",
         (Waits::All(..), _) => "MPI_Waitall",

@@ -33,6 +33,13 @@ pub trait Transport {
     /// Why it cannot be received; the collective fails with this error.
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error>;
 
+    /// Sends `buffer` to rank `to` if that can be done at once: `true`, it has left.
+    #[inline]
+    fn leaves_at_once(&mut self, to: Rank, buffer: Buffer) -> bool {
+        let _ = (to, buffer);
+        false
+    }
+
     /// The processor has worked on data in its own memory.
     #[inline]
     fn worked(&mut self, work: Work) {
@@ -134,11 +141,10 @@ impl Schedule {
 
     /// How far the run is.
     pub fn status(&self) -> Status {
-        match self.state.failed {
+        let State { cursor, unfinished, in_flight, failed, .. } = self.state;
+        match failed {
             Some(error) => Status::Failed(error),
-            None if self.state.unfinished == 0 && self.state.cursor as usize == self.steps.len() => {
-                Status::Done
-            }
+            None if unfinished + in_flight == 0 && cursor as usize == self.steps.len() => Status::Done,
             None => Status::Running,
         }
     }
@@ -150,7 +156,21 @@ impl Schedule {
     fn issue(&mut self, at: u32, transport: &mut impl Transport) {
         let step = &mut self.steps[at as usize];
         step.pending = step.needs;
-        let posted = match step.action {
+        match self.act(at, transport) {
+            Ok(Posted::Done) => {
+                self.release(at, true);
+                self.finish_step(at);
+            }
+            Ok(Posted::Pending) => {
+                self.state.in_flight += 1;
+                self.release(at, true);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn act(&mut self, at: u32, transport: &mut impl Transport) -> Result<Posted, Error> {
+        match self.steps[at as usize].action {
             Action::Send { to, buffer } => transport.isend(to, buffer, StepId(at)),
             Action::Receive { from, buffer } => transport.irecv(from, buffer, StepId(at)),
             Action::Copy { from, to } => {
@@ -164,17 +184,6 @@ impl Schedule {
                 transport.worked(Work::Reduced(inout.len()));
                 Ok(Posted::Done)
             }
-        };
-        match posted {
-            Ok(Posted::Done) => {
-                self.release(at, true);
-                self.finish_step(at);
-            }
-            Ok(Posted::Pending) => {
-                self.state.in_flight += 1;
-                self.release(at, true);
-            }
-            Err(error) => self.fail(error),
         }
     }
 
@@ -216,5 +225,66 @@ impl Schedule {
             self.steps[self.state.last_ready as usize].next_ready = at;
         }
         self.state.last_ready = at;
+    }
+}
+
+/// Running by a caller that waits for the messages of each round, of a schedule that
+/// [is in rounds](Schedule::is_in_rounds). No step is released: a round ends when its messages have.
+impl Schedule {
+    /// Begins a run.
+    ///
+    /// # Panics
+    /// If messages of an earlier run are under way (our bug).
+    pub(crate) fn begin_rounds(&mut self) {
+        debug_assert!(self.is_in_rounds());
+        assert_eq!(self.state.in_flight, 0, "a schedule is started while it runs");
+        self.state = State::default();
+    }
+
+    /// Issues the steps of the next round: sends that leave at once and work in memory, the receive, and the
+    /// other sends, which so know that there is one. `false`: there is no round left. All messages of the one
+    /// before have [ended](Self::end_message).
+    ///
+    /// # Errors
+    /// Why a message cannot be sent or received. Those of the round that were issued may be under way.
+    pub(crate) fn run_round(&mut self, transport: &mut impl Transport) -> Result<bool, Error> {
+        let first = self.state.cursor;
+        let (mut receive, mut put_off) = (None, None);
+        while let Some(step) = self.steps.get(self.state.cursor as usize) {
+            let at = self.state.cursor;
+            if step.fenced && at > first {
+                break;
+            }
+            self.state.cursor += 1;
+            match step.action {
+                Action::Receive { .. } => receive = Some(at),
+                // Of two to one peer the later one does not leave first.
+                Action::Send { .. } if put_off.is_some() => {}
+                Action::Send { to, buffer } if transport.leaves_at_once(to, buffer) => {}
+                Action::Send { .. } => put_off = Some(at),
+                Action::Copy { .. } | Action::Reduce { .. } => self.act_in_round(at, transport)?,
+            }
+        }
+        receive.map_or(Ok(()), |at| self.act_in_round(at, transport))?;
+        for at in put_off.unwrap_or(self.state.cursor)..self.state.cursor {
+            if matches!(self.steps[at as usize].action, Action::Send { .. }) {
+                self.act_in_round(at, transport)?;
+            }
+        }
+        Ok(self.state.cursor > first)
+    }
+
+    fn act_in_round(&mut self, at: u32, transport: &mut impl Transport) -> Result<(), Error> {
+        let posted = self.act(at, transport)?;
+        self.state.in_flight += u32::from(posted == Posted::Pending);
+        Ok(())
+    }
+
+    /// A message that was [`Posted::Pending`] has ended.
+    ///
+    /// # Panics
+    /// If no message is under way (our bug).
+    pub(crate) fn end_message(&mut self) {
+        self.state.in_flight = self.state.in_flight.checked_sub(1).expect("no message is under way");
     }
 }

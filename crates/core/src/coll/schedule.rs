@@ -102,9 +102,17 @@ pub struct Schedule {
     pub(super) reducer: Option<Reducer>,
     pub(super) state: State,
     label: Option<Label>,
+    /// A round has more than one receive.
+    has_several_receives: bool,
 }
 
 impl Schedule {
+    /// Whether fences alone order its steps, with one receive at most between two of them: then a caller that
+    /// waits can run it round by round (`Process::run_collective`).
+    pub fn is_in_rounds(&self) -> bool {
+        self.edges.is_empty() && !self.has_several_receives
+    }
+
     /// Names the operation, for explanations of what a process waits for.
     pub fn set_label(&mut self, label: Label) {
         self.label = Some(label);
@@ -162,6 +170,7 @@ impl Pool {
         schedule.edges.clear();
         schedule.reducer = None;
         schedule.label = None;
+        schedule.has_several_receives = false;
         schedule.scratch_used = 0;
         schedule.state = State::default();
         if schedule.scratch_bytes() > Self::KEPT_SCRATCH_BYTES_MAX {
@@ -184,6 +193,8 @@ pub struct Builder {
     schedule: Schedule,
     /// Whether the next step is the first after a fence.
     fence: bool,
+    /// Whether there is a receive since the last fence.
+    has_receive: bool,
     is_virtual: bool,
 }
 
@@ -191,7 +202,7 @@ impl Builder {
     /// A builder of an empty schedule. With `is_virtual`, scratch memory is virtual too: for schedules over
     /// virtual buffers.
     pub fn new(pool: &mut Pool, is_virtual: bool) -> Self {
-        Self { schedule: pool.take(), fence: false, is_virtual }
+        Self { schedule: pool.take(), fence: false, has_receive: false, is_virtual }
     }
 
     /// Sets the operation of all [`reduce`](Self::reduce) steps.
@@ -227,7 +238,9 @@ impl Builder {
 
     /// Receives from rank `from` into `buffer`.
     pub fn receive(&mut self, from: Rank, buffer: Buffer) -> StepId {
-        self.push(Action::Receive { from, buffer })
+        let step = self.push(Action::Receive { from, buffer });
+        self.schedule.has_several_receives |= core::mem::replace(&mut self.has_receive, true);
+        step
     }
 
     /// Copies `from` to `to`, of the same length. No step is made for nothing, or onto itself.
@@ -273,6 +286,9 @@ impl Builder {
             let next = shifted(edge.next, first_edge);
             self.schedule.edges.push(Edge { to: edge.to + first_step, next, ..edge });
         }
+        self.schedule.has_several_receives |= part.has_several_receives;
+        // Its last round may have one.
+        self.has_receive = true;
         if let Some(reducer) = part.reducer.take() {
             self.schedule.reducer = Some(reducer);
         }
@@ -303,9 +319,11 @@ impl Builder {
     fn push(&mut self, action: Action) -> StepId {
         let id = StepId(self.schedule.steps.len() as u32);
         assert!(id.0 != NONE, "a schedule of 2^32 steps");
+        let fenced = core::mem::take(&mut self.fence);
+        self.has_receive &= !fenced;
         self.schedule.steps.push(Step {
             action,
-            fenced: core::mem::take(&mut self.fence),
+            fenced,
             needs: 0,
             pending: 0,
             first_edge: NONE,

@@ -10,6 +10,7 @@
 mod check;
 mod make_comm;
 mod meet;
+pub(crate) mod rounds;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,8 @@ pub(crate) struct Own {
     pub(crate) puts_off_user_functions: bool,
     /// Some of them wait for that, as far as has been looked.
     pub(crate) has_put_off: bool,
+    /// The operation whose caller waits for it.
+    pub(crate) rounds: Option<rounds::Rounds>,
 }
 
 /// The collective operations of a process, the making of communicators among them.
@@ -215,6 +218,7 @@ impl Collectives<'_> {
     /// Ends the collective operations of some spans.
     #[cold]
     pub(crate) fn fail_where(&mut self, error: Error, is_concerned: impl Fn(&Span) -> bool) {
+        self.fail_run_where(error, &is_concerned);
         let concerned: Vec<RequestId> = self
             .messages
             .requests

@@ -164,10 +164,10 @@ impl Messages {
         }
     }
 
-    /// Requests that stand for operations.
+    /// Requests that stand for operations, and the receive that waits without one.
     #[inline]
     pub(crate) fn operations_count(&self) -> usize {
-        self.requests.len() - self.endless_count
+        self.requests.len() - self.endless_count + usize::from(self.direct.awaits().is_some())
     }
 
     /// Whether there is anything to give to the device.

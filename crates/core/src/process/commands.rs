@@ -3,6 +3,7 @@
 use super::{Probe, Process};
 use crate::bsend::{Attachment, BufferOwner};
 use crate::buffer::Buffer;
+use crate::coll::Schedule;
 use crate::data::Data;
 use crate::device::{Device, Gap};
 use crate::error::Error;
@@ -323,6 +324,53 @@ impl Process {
         if self.wants_transmit() {
             self.poll_transmit(device);
         }
+    }
+}
+
+/// Collective operations that their caller waits for.
+impl Process {
+    /// Runs a schedule that [is in rounds](Schedule::is_in_rounds) for a caller that does nothing else before
+    /// it is over. What it ends with; `None`: make progress until [`poll_run`](Self::poll_run) says so, and
+    /// then [go on](Self::go_on_with_run). Until it is over, run no other and begin no direct receive. Other
+    /// members may start the operation by [`start`](super::Collectives::start).
+    ///
+    /// # Errors
+    /// [`Error::Comm`] if there is no such communicator.
+    pub fn run_collective<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        schedule: Schedule,
+    ) -> Result<Option<Completion>, Error> {
+        let completion = self.collectives().run(device, comm, schedule)?;
+        self.transmit_if_wanted(device);
+        Ok(completion)
+    }
+
+    /// Whether the messages of the round that waits have ended.
+    #[inline]
+    pub fn poll_run(&mut self) -> bool {
+        self.collectives().poll_run()
+    }
+
+    /// Goes on with the operation, as [`run_collective`](Self::run_collective).
+    ///
+    /// # Panics
+    /// If none is run.
+    pub fn go_on_with_run<D: Device>(&mut self, device: &mut D) -> Option<Completion> {
+        let completion = self.collectives().go_on_with_run(device);
+        self.transmit_if_wanted(device);
+        completion
+    }
+
+    /// Whether an operation is run.
+    pub fn is_running_collective(&self) -> bool {
+        self.collectives.rounds.is_some()
+    }
+
+    /// Whether one can be run: none is, and no direct receive waits.
+    pub fn may_run_collective(&self) -> bool {
+        !self.is_running_collective() && matches!(self.messages.direct, crate::p2p::Direct::None)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Process;
 use crate::coll::running::Running;
+use crate::collective::rounds::{self, Rounds};
 use crate::explain::{
     CollectiveState, CommState, Explanation, LINKS_MAX, LIST_MAX, LinkState, Need, PostedReceive, SlowRail,
     UnexpectedMessage, ranges,
@@ -34,7 +35,9 @@ impl Process {
                 told.posted.push(self.posted_receive(key, *peer, request.length_bytes()));
             }
         }
-        if let Some(Need::Message(wanted)) = self.need_of_direct() {
+        if let Some(Need::Message(wanted)) = self.need_of_direct()
+            && !wanted.context.is_collective()
+        {
             told.posted.push(wanted);
         }
         for (_, arrival) in self.messages.arrivals.iter() {
@@ -106,6 +109,19 @@ impl Process {
         }
     }
 
+    /// Need of the collective operation that its caller runs; `None`: there is none.
+    pub fn need_of_run(&self) -> Option<Need> {
+        let Rounds { schedule, span, .. } = self.collectives.rounds.as_ref()?;
+        let needs = self.need_of_direct().filter(|need| *need != Need::Nothing);
+        let needs = needs.into_iter().chain(self.needs_of_children(rounds::PARENT));
+        Some(Need::Collective(CollectiveState {
+            context: span.context.point_to_point(),
+            number: i64::from(span.tag),
+            label: schedule.label(),
+            needs: needs.take(LIST_MAX).collect(),
+        }))
+    }
+
     /// Need of a probe for a message.
     pub fn need_of_probe(&self, comm: CommId, source: Source, tag: TagSelector) -> Need {
         match self.receive_key(comm, source, tag) {
@@ -151,14 +167,19 @@ impl Process {
     }
 
     fn explain_collective(&self, id: RequestId, running: &Running) -> CollectiveState {
-        let is_child = |request: &Request| matches!(request.parent, Some((parent, _)) if parent == id);
-        let children = self.messages.requests.iter().filter(|(_, request)| is_child(request));
         CollectiveState {
             context: running.context().point_to_point(),
             number: i64::from(running.tag()),
             label: running.label(),
-            needs: children.take(LIST_MAX).map(|(child, _)| self.need(child)).collect(),
+            needs: self.needs_of_children(id).take(LIST_MAX).collect(),
         }
+    }
+
+    /// Needs of the messages of an operation.
+    fn needs_of_children(&self, parent: RequestId) -> impl Iterator<Item = Need> + '_ {
+        let is_child = move |request: &Request| matches!(request.parent, Some((id, _)) if id == parent);
+        let children = self.messages.requests.iter().filter(move |(_, request)| is_child(request));
+        children.map(|(child, _)| self.need(child))
     }
 
     /// The context of a communicator.

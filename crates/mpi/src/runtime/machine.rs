@@ -10,7 +10,7 @@ use ayatori_core::device::{Armed, Device};
 use ayatori_core::explain::Label;
 use ayatori_core::ids::{CommId, ProcessId};
 use ayatori_core::process::CollectiveId;
-use ayatori_core::request::Posted;
+use ayatori_core::request::{Completion, Posted};
 use ayatori_core::time;
 use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
 use ayatori_devices::shm::{Shm, Wait, WaitStep};
@@ -119,6 +119,14 @@ fn advance_over_rails(core: &mut ayatori_core::Process, device: &mut Composite, 
         clock.hurry();
     }
     worked
+}
+
+/// A collective operation whose caller waits for it.
+pub(crate) enum Awaited {
+    /// It is a request, or over.
+    Posted(Posted),
+    /// Its caller runs it; over, if it has a completion.
+    Run(Option<Completion>),
 }
 
 /// Work that calls have left behind.
@@ -256,20 +264,17 @@ impl Machine {
         core.into_iter().chain(self.awaited.rest()).min()
     }
 
-    /// Starts a collective operation; `id` is that of a persistent one. `is_awaited`: the caller does nothing
-    /// else before it is over.
+    /// Starts a collective operation; `id` is that of a persistent one.
     pub(crate) fn begin_collective(
         &mut self,
         comm: CommId,
         operation: &Operation,
         id: Option<CollectiveId>,
-        is_awaited: bool,
     ) -> Result<Posted, ayatori_core::Error> {
         let spans_worlds = self.spans_worlds(comm)?;
         let schedule = self.schedule(comm, operation, spans_worlds);
         let Self { core, device, .. } = self;
-        let collectives = core.collectives();
-        let mut collectives = if is_awaited { collectives.awaited() } else { collectives };
+        let mut collectives = core.collectives();
         match (operation.claim(), id) {
             // Processes of other worlds need not be in check mode.
             (Some(claim), id) if !spans_worlds => {
@@ -278,6 +283,30 @@ impl Machine {
             (_, None) => collectives.start(device, comm, schedule?),
             (_, Some(id)) => collectives.start_reserved(device, comm, schedule?, id),
         }
+    }
+
+    /// The same for a caller that does nothing else before it is over. `is_alone`: no other thread calls.
+    pub(crate) fn begin_awaited(
+        &mut self,
+        comm: CommId,
+        operation: &Operation,
+        is_alone: bool,
+    ) -> Result<Awaited, ayatori_core::Error> {
+        let spans_worlds = self.spans_worlds(comm)?;
+        let schedule = self.schedule(comm, operation, spans_worlds);
+        let Self { core, device, .. } = self;
+        if let Some(claim) = operation.claim()
+            && !spans_worlds
+        {
+            let posted =
+                core.collectives().awaited().start_compared(device, comm, schedule, claim.clone(), None);
+            return posted.map(Awaited::Posted);
+        }
+        let schedule = schedule?;
+        if is_alone && schedule.is_in_rounds() && core.may_run_collective() {
+            return core.run_collective(device, comm, schedule).map(Awaited::Run);
+        }
+        core.collectives().awaited().start(device, comm, schedule).map(Awaited::Posted)
     }
 
     /// Whether processes of other worlds are members. All members find the same: where one sees a process of

@@ -48,6 +48,23 @@ pub(crate) fn wait_direct(process: &mut Process) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Waits for the collective operation that the caller runs, while no other thread calls.
+pub(crate) fn wait_for_run(process: &mut Process) -> Result<Completion, Fault> {
+    let mut asleep = None;
+    loop {
+        let machine = process.engine();
+        match machine.wait_alone(&mut asleep, |core| Ok(core.poll_run().then_some(())))? {
+            Some(()) => {
+                if let Some(completion) = machine.core.go_on_with_run(&mut machine.device) {
+                    return Ok(completion);
+                }
+                asleep = None;
+            }
+            None => why::answer(process, Waits::Run, asleep),
+        }
+    }
+}
+
 /// Waits until a request of the core is over, or any has failed, while no other thread calls.
 pub(crate) fn wait_alone(process: &mut Process, id: RequestId, waits: Waits) -> Result<(), Fault> {
     let mut asleep = None;

@@ -15,6 +15,7 @@ use ayatori_core::coll::{
 use ayatori_core::datatype::Predefined;
 use ayatori_core::ids::CommId;
 use ayatori_core::op::{Operation, Reducer};
+use ayatori_core::request::{Completion, Posted};
 
 use super::Mpi;
 use super::fabric::{Fabric as HostFabric, MEMORY_RAIL};
@@ -73,6 +74,7 @@ impl Mpi {
             // The library looks again before it copies: what came while the operation before ended is seen.
             self.reach().await;
         }
+        let mut is_run = false;
         let request = self.call(|process, nic| {
             let (pool, lengths) = (process.schedule_pool(), lengths(operation, bytes as usize, size));
             let schedule = schedule(pool, context, operation, Buffers::of_lengths(lengths), choice)?;
@@ -90,10 +92,18 @@ impl Mpi {
                 nic.fabric.spend_to_copy(nic.me, copied_bytes, &set.copied);
                 nic.set_writes_first(reduced_bytes > 0 && sends_what_it_wrote(&schedule));
             }
-            process.collectives().awaited().start(nic, CommId::WORLD, schedule)
+            if !schedule.is_in_rounds() || !process.may_run_collective() {
+                return process.collectives().awaited().start(nic, CommId::WORLD, schedule);
+            }
+            let completion = process.run_collective(nic, CommId::WORLD, schedule)?;
+            is_run = completion.is_none();
+            Ok(Posted::Done(completion.unwrap_or(Completion::EMPTY)))
         })?;
         let request = self.traced(request, trace::Operation::Collective { name: operation.name(), bytes });
-        self.wait(request).await?;
+        match is_run {
+            true => self.wait_for_run(request).await?,
+            false => drop(self.wait(request).await?),
+        }
         self.with_world(|world| {
             let state = &mut world.fabric.states[self.rank() as usize];
             (state.writes_first, state.got_distances) = (false, Distances::default());

@@ -339,13 +339,16 @@ struct World {
     room: Room,
 }
 
-/// The one receive of a process that [`Mpi::recv`] waits for ([`Process::receive_direct`]).
+/// The one receive of a process that [`Mpi::recv`] waits for ([`Process::receive_direct`]), or the round of a
+/// collective operation that [`Mpi::collective`] waits for ([`Process::run_collective`]).
 #[derive(Clone, Copy, PartialEq)]
 enum DirectReceive {
     None,
     Waiting,
     /// Its caller has not been told yet.
     Over(Completion),
+    WaitingInRound,
+    RoundOver,
 }
 
 /// Memory for messages whose data matter, by size; used again when an operation has ended.
@@ -577,7 +580,10 @@ impl Run {
         if *direct == DirectReceive::Waiting && process.poll_direct() {
             *direct = DirectReceive::Over(*process.direct_completion());
         }
-        let is_over = matches!(direct, DirectReceive::Over(_));
+        if *direct == DirectReceive::WaitingInRound && process.poll_run() {
+            *direct = DirectReceive::RoundOver;
+        }
+        let is_over = matches!(direct, DirectReceive::Over(_) | DirectReceive::RoundOver);
         2 * process.completion_count() + u64::from(is_over)
     }
 

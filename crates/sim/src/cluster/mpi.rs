@@ -352,6 +352,30 @@ impl Mpi {
         })
     }
 
+    /// Waits for the collective operation that this rank runs, round by round.
+    pub(super) async fn wait_for_run(&self, request: Request) -> Result<(), Error> {
+        self.world.borrow_mut().direct[self.rank as usize] = DirectReceive::WaitingInRound;
+        let completion = poll_fn(|_| self.go_on_with_run()).await;
+        self.end_bar(request.bar, None);
+        completion.error.map_or(Ok(()), Err)
+    }
+
+    fn go_on_with_run(&self) -> Poll<Completion> {
+        self.look(|world, rank| {
+            let World { processes, fabric, direct, .. } = world;
+            let (process, direct) = (&mut processes[rank], &mut direct[rank]);
+            // The messages of a round may have ended where it began.
+            while *direct == DirectReceive::RoundOver || process.poll_run() {
+                *direct = DirectReceive::WaitingInRound;
+                if let Some(completion) = process.go_on_with_run(&mut Nic { fabric, me: rank as u32 }) {
+                    *direct = DirectReceive::None;
+                    return Poll::Ready(completion);
+                }
+            }
+            Poll::Pending
+        })
+    }
+
     fn take(&self, id: RequestId) -> Poll<Result<Completion, Error>> {
         self.look(|world, rank| match world.processes[rank].take(id) {
             Ok(None) => Poll::Pending,

@@ -27,6 +27,8 @@ pub enum Feature {
     CollectivePersistent,
     /// A collective operation whose members compared what they say of it first.
     CollectiveCompared,
+    /// A collective operation that its caller waited for, round by round.
+    CollectiveRun,
     /// A communicator was duplicated.
     Dup,
     /// A communicator was split.
@@ -68,7 +70,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    const SIMPLE: [Feature; 29] = [
+    const SIMPLE: [Feature; 30] = [
         Feature::SendAtOnce,
         Feature::SendBlocks,
         Feature::SendBuffered,
@@ -80,6 +82,7 @@ impl Feature {
         Feature::FreeRequest,
         Feature::CollectivePersistent,
         Feature::CollectiveCompared,
+        Feature::CollectiveRun,
         Feature::Dup,
         Feature::Split,
         Feature::Create,

@@ -38,6 +38,8 @@ pub(super) struct World {
     transfers: Vec<Transfer>,
     random: Random,
     delivery: Delivery,
+    /// Ranks that run their schedule round by round.
+    by_rounds: BTreeSet<Rank>,
     trouble: Option<String>,
 }
 
@@ -59,6 +61,17 @@ impl Transport for Port<'_> {
         self.world.channels.entry((self.rank, to)).or_default().sent.push_back(outgoing);
         self.world.match_up(self.rank, to);
         Ok(posted)
+    }
+
+    fn leaves_at_once(&mut self, to: Rank, buffer: Buffer) -> bool {
+        // An eager one does; its step is of no consequence.
+        self.world.random.index(2) == 0 && {
+            let eager = Some(buffer.piece().bytes().map_or(Vec::new(), <[u8]>::to_vec));
+            let outgoing = Outgoing { step: StepId(0), buffer, eager };
+            self.world.channels.entry((self.rank, to)).or_default().sent.push_back(outgoing);
+            self.world.match_up(self.rank, to);
+            true
+        }
     }
 
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error> {
@@ -105,12 +118,37 @@ impl World {
             transfers: Vec::new(),
             random: Random::new(seed),
             delivery,
+            by_rounds: BTreeSet::new(),
             trouble: None,
         }
     }
 
     pub(super) fn start(&mut self, schedules: &mut [Schedule], rank: Rank) {
-        schedules[rank as usize].start(&mut Port { world: self, rank });
+        let schedule = &mut schedules[rank as usize];
+        let is_random = matches!(self.delivery, Delivery::Random(_));
+        if is_random && schedule.is_in_rounds() && self.random.index(2) == 0 {
+            self.by_rounds.insert(rank);
+            schedule.begin_rounds();
+            return self.advance(schedule, rank);
+        }
+        schedule.start(&mut Port { world: self, rank });
+    }
+
+    fn advance(&mut self, schedule: &mut Schedule, rank: Rank) {
+        let is_by_rounds = self.by_rounds.contains(&rank);
+        let port = &mut Port { world: self, rank };
+        if !is_by_rounds {
+            schedule.advance(port);
+            return;
+        }
+        while schedule.in_flight_count() == 0 && schedule.run_round(port).unwrap() {}
+    }
+
+    fn complete(&self, schedule: &mut Schedule, rank: Rank, step: StepId) {
+        match self.by_rounds.contains(&rank) {
+            true => schedule.end_message(),
+            false => schedule.complete(step, Ok(())),
+        }
     }
 
     /// Delivers until nothing is under way; the number of rounds, if counted.
@@ -143,11 +181,11 @@ impl World {
             }
             _ => receive.1.copy_from(0, &outgoing.buffer, 0, outgoing.buffer.len()),
         }
-        schedules[to as usize].complete(receive.0, Ok(()));
+        self.complete(&mut schedules[to as usize], to, receive.0);
         if outgoing.eager.is_some() {
             return [Some(to), None];
         }
-        schedules[from as usize].complete(outgoing.step, Ok(()));
+        self.complete(&mut schedules[from as usize], from, outgoing.step);
         [Some(to), Some(from)]
     }
 
@@ -161,7 +199,7 @@ impl World {
                 behind.extend(self.arrive(transfer, schedules).into_iter().flatten());
             } else {
                 let rank = behind.swap_remove(pick - self.transfers.len());
-                schedules[rank as usize].advance(&mut Port { world: self, rank });
+                self.advance(&mut schedules[rank as usize], rank);
             }
         }
         0

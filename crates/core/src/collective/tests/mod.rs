@@ -2,6 +2,7 @@
 
 mod check;
 mod inter;
+mod rounds;
 
 use crate::buffer::Buffer;
 use crate::coll::{self, Blocks};

@@ -116,7 +116,7 @@ impl Executor {
                     self.send_copy(machine, comm, (dest, tag), &mut bytes[..usize::from(length)]);
                 }
                 Command::Collective { request, comm, operation, id, is_blocking: false } => {
-                    let posted = machine.begin_collective(comm, &operation, id, false);
+                    let posted = machine.begin_collective(comm, &operation, id);
                     self.begun(request, posted);
                 }
                 Command::Collective { request, comm, operation, .. } => {
@@ -170,7 +170,7 @@ impl Executor {
             Ok(true) => return self.nodes.push(NodeRun { request, comm, operation }),
             Err(error) => return self.respond(request, failed(error)),
         }
-        let posted = machine.begin_collective(comm, &operation, None, false);
+        let posted = machine.begin_collective(comm, &operation, None);
         self.begun(request, posted);
     }
 

@@ -4,6 +4,7 @@ use ayatori_core::Error;
 use ayatori_core::bsend::{Attachment, BufferOwner};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::Collective;
+use ayatori_core::explain::Need;
 use ayatori_core::ids::{ProcessId, Tag};
 use ayatori_core::link::Health;
 use ayatori_core::request::{Completion, Origin};
@@ -34,12 +35,16 @@ impl World<'_> {
         self.collect_direct()?;
         self.collect_receives()?;
         self.collect_sends()?;
-        let went_on = self.advance_windows()?;
+        let mut went_on = self.advance_windows()?;
         self.collect_channels()?;
         let mut index = 0;
         while index < self.running.len() {
-            let Running { at, id, .. } = self.running[index];
-            let taken = if self.is_alive(at) { self.take(at, id)? } else { None };
+            let Running { at, id, is_run, .. } = self.running[index];
+            let taken = match self.is_alive(at) {
+                false => None,
+                true if is_run => self.go_on_with_run(at, &mut went_on)?,
+                true => self.take(at, id)?,
+            };
             match taken {
                 None => index += 1,
                 Some(completion) => {
@@ -51,6 +56,24 @@ impl World<'_> {
             }
         }
         Ok(went_on)
+    }
+
+    /// Goes on with the operation that a process runs, if a round is over.
+    fn go_on_with_run(&mut self, at: u32, went_on: &mut bool) -> Outcome<Option<Completion>> {
+        let (process, port) = &mut self.nodes[at as usize];
+        if !process.is_running_collective() {
+            return Err(format!("process {at} runs no collective operation any more"));
+        }
+        let is_over = process.poll_run();
+        let Some(Need::Collective(state)) = process.need_of_run() else {
+            return Err(format!("the operation that {at} runs needs {:?}", process.need_of_run()));
+        };
+        // The end of a send may not have been handled yet.
+        if is_over && !state.needs.is_empty() {
+            return Err(format!("a round of an operation at {at} is over, and needs {state:?}"));
+        }
+        *went_on |= is_over;
+        Ok(if is_over { process.go_on_with_run(port) } else { None })
     }
 
     fn collect_receives(&mut self) -> Outcome {
@@ -254,8 +277,9 @@ impl World<'_> {
         let hangs = |running: &&Running| waiting(running.at) && !self.may_hang(running);
         match self.running.iter().find(hangs) {
             None => Ok(()),
-            Some(Running { at, comm, step, id, .. }) => {
-                let need = self.nodes[*at as usize].0.need(*id);
+            Some(Running { at, comm, step, id, is_run, .. }) => {
+                let process = &self.nodes[*at as usize].0;
+                let need = if *is_run { process.need_of_run() } else { Some(process.need(*id)) };
                 Err(format!("step {step} of comm {comm} never ends at {at}: {need:?}"))
             }
         }

@@ -84,7 +84,18 @@ impl Making {
 impl Running {
     pub(super) fn new(at: u32, comm: usize, step: usize) -> Running {
         let (send, recv) = (Buffer::EMPTY, Buffer::EMPTY);
-        Running { at, comm, step, which: 0, id: NO_REQUEST, send, recv, made: None, between: Vec::new() }
+        Running {
+            at,
+            comm,
+            step,
+            which: 0,
+            id: NO_REQUEST,
+            is_run: false,
+            send,
+            recv,
+            made: None,
+            between: Vec::new(),
+        }
     }
 }
 
@@ -96,6 +107,8 @@ pub(super) struct Running {
     /// Of a step with several operations: which.
     pub(super) which: usize,
     pub(super) id: RequestId,
+    /// Its process runs it, and it has no request.
+    pub(super) is_run: bool,
     pub(super) send: Buffer,
     pub(super) recv: Buffer,
     pub(super) made: Option<CommId>,
@@ -331,10 +344,26 @@ impl World<'_> {
         let schedule = joint.schedule(process.schedule_pool(), context, send, recv);
         let schedule = schedule.map_err(|error| format!("{joint:?} at {at}: {error}"))?;
         let name = reserved.map(|(_, name)| name);
+        let may_run = step % 4 < 2 && process.may_run_collective();
         let posted = match (name, joint.is_compared()) {
             (_, true) => {
                 self.report.cover(Feature::CollectiveCompared);
                 process.collectives().start_compared(port, id, Ok(schedule), joint.claim(rank, size), name)
+            }
+            (None, false) if may_run && schedule.is_in_rounds() => {
+                self.report.cover(Feature::CollectiveRun);
+                match process.run_collective(port, id, schedule) {
+                    Ok(None) => {
+                        self.running.push(Running {
+                            send,
+                            recv,
+                            is_run: true,
+                            ..Running::new(at, comm, step)
+                        });
+                        return Ok(());
+                    }
+                    over => over.map(|over| Posted::Done(over.unwrap_or(Completion::EMPTY))),
+                }
             }
             (None, false) if step % 2 == 0 => process.collectives().awaited().start(port, id, schedule),
             (None, false) => process.collectives().start(port, id, schedule),
