@@ -2,7 +2,7 @@
 //! left behind and taken up when that edge is released. So no step is looked at in vain, however long a run
 //! takes.
 
-use super::schedule::{Action, NONE, Schedule, StepId};
+use super::schedule::{Action, Graph, NONE, StepId};
 use crate::buffer::Buffer;
 use crate::device::Work;
 use crate::error::Error;
@@ -14,7 +14,7 @@ use crate::op::Reducer;
 pub enum Posted {
     /// It has completed already.
     Done,
-    /// It has not; [`Schedule::complete`] will be called for its step.
+    /// It has not; [`Graph::complete`] will be called for its step.
     Pending,
 }
 
@@ -82,7 +82,7 @@ impl Default for State {
 /// Running. `start` begins a run, `complete` reports messages, and after it `advance` issues what has become
 /// ready; when the status is [`Status::Done`] the schedule may be started again (persistent collectives) or
 /// given to [`Pool::recycle`](super::schedule::Pool::recycle).
-impl Schedule {
+impl Graph {
     /// Begins a run.
     ///
     /// # Panics
@@ -229,8 +229,8 @@ impl Schedule {
 }
 
 /// Running by a caller that waits for the messages of each round, of a schedule that
-/// [is in rounds](Schedule::is_in_rounds). No step is released: a round ends when its messages have.
-impl Schedule {
+/// [is in rounds](Graph::is_in_rounds). No step is released: a round ends when its messages have.
+impl Graph {
     /// Begins a run.
     ///
     /// # Panics

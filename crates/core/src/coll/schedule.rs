@@ -21,7 +21,9 @@ use super::engine::State;
 use crate::buffer::{Buffer, Scratch};
 use crate::ids::Rank;
 use crate::op::Reducer;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
 /// A step of a schedule, by its index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -91,9 +93,30 @@ pub(super) struct Edge {
     pub(super) on_issue: bool,
 }
 
-/// A collective operation of one process, made by a [`Builder`], run by the methods of `engine.rs`.
+/// A collective operation of one process, made by a [`Builder`]. It has all methods of its [`Graph`], which
+/// stays where it is when the schedule is handed on: each copy of it took 30 ns.
 #[derive(Debug, Default)]
-pub struct Schedule {
+pub struct Schedule(Box<Graph>);
+
+impl Deref for Schedule {
+    type Target = Graph;
+
+    #[inline]
+    fn deref(&self) -> &Graph {
+        &self.0
+    }
+}
+
+impl DerefMut for Schedule {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Graph {
+        &mut self.0
+    }
+}
+
+/// The steps of a [`Schedule`] and what orders them, run by the methods of `engine.rs`.
+#[derive(Debug, Default)]
+pub struct Graph {
     pub(super) steps: Vec<Step>,
     pub(super) edges: Vec<Edge>,
     /// Memory; the first `scratch_used` are in use, the others left over from earlier schedules.
@@ -106,7 +129,7 @@ pub struct Schedule {
     has_several_receives: bool,
 }
 
-impl Schedule {
+impl Graph {
     /// Whether fences alone order its steps, with one receive at most between two of them: then a caller that
     /// waits can run it round by round (`Process::run_collective`).
     pub fn is_in_rounds(&self) -> bool {
@@ -139,7 +162,7 @@ impl Schedule {
     }
 }
 
-impl Drop for Schedule {
+impl Drop for Graph {
     /// A schedule given up while messages are under way leaks its memory: a late message may still be
     /// written there.
     fn drop(&mut self) {
@@ -218,7 +241,7 @@ impl Builder {
         if len == 0 {
             return Buffer::EMPTY;
         }
-        let Schedule { scratch, scratch_used, .. } = &mut self.schedule;
+        let Graph { scratch, scratch_used, .. } = &mut *self.schedule;
         match scratch[*scratch_used..].iter().position(|spare| spare.capacity_bytes() >= len) {
             Some(at) => scratch.swap(*scratch_used, *scratch_used + at),
             None => {
@@ -293,8 +316,9 @@ impl Builder {
             self.schedule.reducer = Some(reducer);
         }
         // The memory in use goes along: it stays where it is.
-        let Schedule { scratch, scratch_used, .. } = &mut self.schedule;
-        for memory in part.scratch.drain(..core::mem::take(&mut part.scratch_used)) {
+        let Graph { scratch, scratch_used, .. } = &mut *self.schedule;
+        let used = core::mem::take(&mut part.scratch_used);
+        for memory in part.scratch.drain(..used) {
             scratch.insert(*scratch_used, memory);
             *scratch_used += 1;
         }

@@ -45,7 +45,8 @@ impl Collectives<'_> {
         let span = self.next_span(comm)?;
         schedule.begin_rounds();
         let failure = self.messages.lost_member(&span.group);
-        Ok(self.run_rounds(device, Rounds { schedule, span, failure }))
+        self.own.rounds = Some(Rounds { schedule, span, failure });
+        Ok(self.run_rounds(device))
     }
 
     /// See [`Process::poll_run`](crate::Process::poll_run).
@@ -62,33 +63,28 @@ impl Collectives<'_> {
 
     /// See [`Process::go_on_with_run`](crate::Process::go_on_with_run).
     pub(crate) fn go_on_with_run<D: Device>(&mut self, device: &mut D) -> Option<Completion> {
-        let run = self.own.rounds.take().expect("an operation is run");
         // What it does next is not to be timed with the messages that have ended.
         self.messages.transfers.clear_away(device);
-        self.run_rounds(device, run)
+        self.run_rounds(device)
     }
 
     /// Runs rounds until messages of one are under way.
-    fn run_rounds<D: Device>(&mut self, device: &mut D, mut run: Rounds) -> Option<Completion> {
-        while run.failure.is_none() {
-            let Rounds { schedule, span, .. } = &mut run;
+    fn run_rounds<D: Device>(&mut self, device: &mut D) -> Option<Completion> {
+        let Rounds { schedule, span, failure } = self.own.rounds.as_mut().expect("an operation is run");
+        while failure.is_none() {
             let carrier = Carrier { messages: self.messages, device, span, parent: PARENT, is_awaited: true };
             match schedule.run_round(&mut Caller(carrier)) {
                 Ok(true) if schedule.in_flight_count() == 0 => {}
-                Ok(true) => {
-                    self.own.rounds = Some(run);
-                    return None;
-                }
+                Ok(true) => return None,
                 Ok(false) => break,
-                Err(error) => run.failure = Some(error),
+                Err(error) => *failure = Some(error),
             }
         }
-        if run.schedule.in_flight_count() > 0 {
-            self.own.rounds = Some(run);
+        if schedule.in_flight_count() > 0 {
             self.end_children(PARENT);
             return None;
         }
-        let Rounds { schedule, failure, .. } = run;
+        let Rounds { schedule, failure, .. } = self.own.rounds.take().expect("looked at above");
         self.own.pool.recycle(schedule);
         Some(failure.map_or(Completion::EMPTY, Completion::failed))
     }
