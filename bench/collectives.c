@@ -3,9 +3,9 @@
  * Rooted operations (broadcast, reduce, gather, scatter) are timed together with a barrier: without one, a
  * loop of them is a pipeline and shows throughput. Their names end in `+barrier`.
  *
- * Only if they are named: `ibarrier`, a barrier that is a schedule of messages; `turns`, a barrier among the
- * ranks of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART) and each
- * has several.
+ * Only if they are named: `alltoallv` of 8 bytes, which is always a schedule of messages; `turns`, a barrier
+ * among the ranks of each CPU, on all CPUs at once, where ranks are dealt out to CPUs in turn (BENCH_APART)
+ * and each has several.
  *
  * Usage: collectives [NAME …]; with names, only those (without the suffix). BENCH_SIZE: each with so many
  * bytes (a multiple of 8) instead of its own lengths. */
@@ -19,14 +19,31 @@ static void barrier(void *context, int repetitions)
     for (int i = 0; i < repetitions; i++) MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void ibarrier(void *context, int repetitions)
+/* Blocks of 8 bytes, one after the other. */
+struct blocks { double *out, *in; int *counts, *displs; };
+
+static void alltoallv(void *context, int repetitions)
 {
-    (void)context;
-    for (int i = 0; i < repetitions; i++) {
-        MPI_Request request;
-        MPI_Ibarrier(MPI_COMM_WORLD, &request);
-        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    struct blocks *b = context;
+    int *counts = b->counts, *displs = b->displs;
+    for (int i = 0; i < repetitions; i++)
+        MPI_Alltoallv(b->out, counts, displs, MPI_DOUBLE, b->in, counts, displs, MPI_DOUBLE, MPI_COMM_WORLD);
+}
+
+static void measure_alltoallv(void)
+{
+    size_t n = (size_t)bench_size;
+    struct blocks b = {malloc(8 * n), malloc(8 * n), malloc(n * sizeof(int)), malloc(n * sizeof(int))};
+    for (int i = 0; i < bench_size; i++) {
+        b.out[i] = b.in[i] = 0;
+        b.counts[i] = 1;
+        b.displs[i] = i;
     }
+    bench_result("alltoallv", (size_t)8, bench_measure(alltoallv, &b) * 1e6, "us");
+    free(b.out);
+    free(b.in);
+    free(b.counts);
+    free(b.displs);
 }
 
 static MPI_Comm beside;
@@ -170,8 +187,7 @@ int main(int argc, char **argv)
         if (length && op->sizes[0] > 0) measure(op, atoi(length));
         for (int i = 0; !length && op->sizes[i] >= 0; i++) measure(op, op->sizes[i]);
     }
-    if (argc > 1 && wanted("ibarrier", argc, argv))
-        bench_result("ibarrier", (size_t)0, bench_measure(ibarrier, NULL) * 1e6, "us");
+    if (argc > 1 && wanted("alltoallv", argc, argv)) measure_alltoallv();
     if (argc > 1 && wanted("turns", argc, argv) && ranks_of_cpu()) {
         MPI_Comm_split(MPI_COMM_WORLD, bench_rank % bench_cpu_count, bench_rank, &beside);
         bench_result("turns", (size_t)0, turns_measured() * 1e6, "us");

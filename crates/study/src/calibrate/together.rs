@@ -11,7 +11,7 @@ use super::samples::{
 /// The operation whose time shows what an exchange costs. It is not predicted.
 pub const EXCHANGE: &str = "allgather";
 /// The operation whose time shows what a schedule of messages costs.
-pub const SCHEDULE: &str = "ibarrier";
+pub const SCHEDULE: &str = "alltoallv";
 /// Barriers among the ranks of one CPU, on all CPUs at once. Its ranks are those of a CPU.
 pub const TAKING_TURNS: &str = "turns";
 
@@ -53,7 +53,7 @@ pub(super) fn fit(
         reduce_ns,
         reduce: rates(samples, REDUCE, called_ns),
         exchange_ns: (exchange_ns - 2.0 * message_ns - seen_ns).max(0.0),
-        schedule_ns: value_of(samples, SCHEDULE, 0).ok().map(beside_messages_ns),
+        schedule_ns: value_of(samples, SCHEDULE, SHORT_BYTES).ok().map(beside_messages_ns),
         yields: yields(samples, message_ns),
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn lines(fit: &TogetherFit) -> String {
          exchange_ns = {exchange_ns:.1} # the rest of an MPI_Allgather of 8 B\n"
     );
     if let Some(schedule_ns) = schedule_ns {
-        let _ = writeln!(text, "schedule_ns = {schedule_ns:.1} # the rest of an MPI_Ibarrier");
+        let _ = writeln!(text, "schedule_ns = {schedule_ns:.1} # the rest of an MPI_Alltoallv of 8 B");
     }
     if !yields.is_empty() {
         text += "yield_among = [ # barriers among ranks that share a core\n";
@@ -132,7 +132,7 @@ mod tests {
             sample(COPY, 2, 64 << 20, 9.0),
             sample(EXCHANGE, 2, 8, (2.0 * 80.0 + 90.0 + 70.0) / 1e3),
             sample(EXCHANGE, 2, 1 << 10, 9.0),
-            sample(SCHEDULE, 2, 0, (2.0 * 80.0 + 90.0 + 300.0) / 1e3),
+            sample(SCHEDULE, 2, 8, (2.0 * 80.0 + 90.0 + 300.0) / 1e3),
             sample(TAKING_TURNS, 2, 0, (500.0 + 3.0 * 80.0) / 1e3),
             sample(TAKING_TURNS, 4, 0, (3.0 * 600.0 + 7.0 * 80.0) / 1e3),
         ];
