@@ -329,10 +329,11 @@ impl Process {
 
 /// Collective operations that their caller waits for.
 impl Process {
-    /// Runs a schedule that [is in rounds](crate::coll::schedule::Graph::is_in_rounds) for a caller that does nothing else before
-    /// it is over. What it ends with; `None`: make progress until [`poll_run`](Self::poll_run) says so, and
-    /// then [go on](Self::go_on_with_run). Until it is over, run no other and begin no direct receive. Other
-    /// members may start the operation by [`start`](super::Collectives::start).
+    /// Runs a schedule that [is in rounds](crate::coll::schedule::Graph::is_in_rounds) for a caller that does
+    /// nothing else before it is over. What it ends with; `None`: make progress until
+    /// [`poll_run`](Self::poll_run) says so, and then [go on](Self::go_on_with_run). Until it is over, run no
+    /// other and begin no direct receive. Other members may start the operation by
+    /// [`start`](super::Collectives::start).
     ///
     /// # Errors
     /// [`Error::Comm`] if there is no such communicator.
