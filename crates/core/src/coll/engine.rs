@@ -33,18 +33,17 @@ pub trait Transport {
     /// Why it cannot be received; the collective fails with this error.
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error>;
 
-    /// Sends `buffer` to rank `to` if that can be done at once: `true`, it has left.
-    #[inline]
-    fn leaves_at_once(&mut self, to: Rank, buffer: Buffer) -> bool {
-        let _ = (to, buffer);
-        false
-    }
-
     /// The processor has worked on data in its own memory.
     #[inline]
     fn worked(&mut self, work: Work) {
         let _ = work;
     }
+}
+
+/// The same for a caller that runs [rounds](Graph::run_round).
+pub(crate) trait RoundTransport: Transport {
+    /// Sends `buffer` to rank `to` if that can be done at once: `true`, it has left.
+    fn leaves_at_once(&mut self, to: Rank, buffer: Buffer) -> bool;
 }
 
 /// How far a run is.
@@ -231,23 +230,13 @@ impl Graph {
 /// Running by a caller that waits for the messages of each round, of a schedule that
 /// [is in rounds](Graph::is_in_rounds). No step is released: a round ends when its messages have.
 impl Graph {
-    /// Begins a run.
-    ///
-    /// # Panics
-    /// If messages of an earlier run are under way (our bug).
-    pub(crate) fn begin_rounds(&mut self) {
-        debug_assert!(self.is_in_rounds());
-        assert_eq!(self.state.in_flight, 0, "a schedule is started while it runs");
-        self.state = State::default();
-    }
-
-    /// Issues the steps of the next round: sends that leave at once and work in memory, the receive, and the
-    /// other sends, which so know that there is one. `false`: there is no round left. All messages of the one
-    /// before have [ended](Self::end_message).
+    /// Issues the steps of the next round of a schedule that has not been run before: sends that leave at once
+    /// and work in memory, the receive, and the other sends, which so know that there is one. `false`: there is
+    /// no round left. All messages of the one before have [ended](Self::end_message).
     ///
     /// # Errors
     /// Why a message cannot be sent or received. Those of the round that were issued may be under way.
-    pub(crate) fn run_round(&mut self, transport: &mut impl Transport) -> Result<bool, Error> {
+    pub(crate) fn run_round(&mut self, transport: &mut impl RoundTransport) -> Result<bool, Error> {
         let first = self.state.cursor;
         let (mut receive, mut put_off) = (None, None);
         while let Some(step) = self.steps.get(self.state.cursor as usize) {

@@ -45,6 +45,7 @@ pub use barrier::barrier;
 pub use bcast::bcast;
 pub use blocks::{Blocks, Counts};
 pub use compare::{Amount, Claim};
+pub(crate) use engine::RoundTransport;
 pub use engine::{Posted, Status, Transport};
 pub use gather::gather;
 pub use neighbor::{Block, neighbor};

@@ -12,7 +12,7 @@
 use super::{Carrier, Collectives};
 use crate::buffer::Buffer;
 use crate::coll::running::Span;
-use crate::coll::{Posted, Schedule, StepId, Transport};
+use crate::coll::{Posted, RoundTransport, Schedule, StepId, Transport};
 use crate::device::{Device, Work};
 use crate::error::Error;
 use crate::ids::{CommId, Rank, RequestId, Source, TagSelector};
@@ -38,12 +38,12 @@ impl Collectives<'_> {
         &mut self,
         device: &mut D,
         comm: CommId,
-        mut schedule: Schedule,
+        schedule: Schedule,
     ) -> Result<Option<Completion>, Error> {
+        debug_assert!(schedule.is_in_rounds());
         debug_assert!(self.own.rounds.is_none(), "two collective operations are waited for");
         debug_assert!(matches!(self.messages.direct, Direct::None), "a receive is waited for beside it");
         let span = self.next_span(comm)?;
-        schedule.begin_rounds();
         let failure = self.messages.lost_member(&span.group);
         self.own.rounds = Some(Rounds { schedule, span, failure });
         Ok(self.run_rounds(device))
@@ -80,8 +80,10 @@ impl Collectives<'_> {
                 Err(error) => *failure = Some(error),
             }
         }
-        if schedule.in_flight_count() > 0 {
-            self.end_children(PARENT);
+        if let Some(error) = *failure
+            && schedule.in_flight_count() > 0
+        {
+            self.end_messages(error);
             return None;
         }
         let Rounds { schedule, failure, .. } = self.own.rounds.take().expect("looked at above");
@@ -102,13 +104,19 @@ impl Collectives<'_> {
         }
     }
 
-    /// The operation fails: ends its messages, as soon as each can be.
+    /// The operation fails, once its messages have ended.
     #[cold]
     fn fail_run(&mut self, error: Error) {
         let run = self.own.rounds.as_mut().expect("the caller has seen it");
         if run.failure.replace(run.failure.unwrap_or(error)).is_some() {
             return;
         }
+        self.end_messages(error);
+    }
+
+    /// Ends the operation's messages, as soon as each can be.
+    #[cold]
+    fn end_messages(&mut self, error: Error) {
         if matches!(self.messages.direct, Direct::Waiting { .. }) {
             self.messages.end_direct(error);
         }
@@ -130,18 +138,6 @@ struct Caller<'a, D>(Carrier<'a, D>);
 impl<D: Device> Transport for Caller<'_, D> {
     fn isend(&mut self, to: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error> {
         self.0.isend(to, buffer, step)
-    }
-
-    #[inline]
-    fn leaves_at_once(&mut self, to: Rank, buffer: Buffer) -> bool {
-        let Carrier { messages, device, span, .. } = &mut self.0;
-        let (Ok((_, source)), Ok((peer, _))) = (span.name_of(span.rank), span.name_of(to)) else {
-            return false;
-        };
-        let Some(index) = messages.links.index_of(peer) else { return false };
-        let envelope = Envelope { context: span.context, source, tag: span.tag };
-        messages.offer_at_once(*device, index, &envelope, &buffer)
-            || messages.offer_longer_at_once(*device, index, &envelope, &buffer)
     }
 
     #[inline]
@@ -168,5 +164,19 @@ impl<D: Device> Transport for Caller<'_, D> {
     #[inline]
     fn worked(&mut self, work: Work) {
         self.0.worked(work);
+    }
+}
+
+impl<D: Device> RoundTransport for Caller<'_, D> {
+    #[inline]
+    fn leaves_at_once(&mut self, to: Rank, buffer: Buffer) -> bool {
+        let Carrier { messages, device, span, .. } = &mut self.0;
+        let (Ok((_, source)), Ok((peer, _))) = (span.name_of(span.rank), span.name_of(to)) else {
+            return false;
+        };
+        let Some(index) = messages.links.index_of(peer) else { return false };
+        let envelope = Envelope { context: span.context, source, tag: span.tag };
+        messages.offer_at_once(*device, index, &envelope, &buffer)
+            || messages.offer_longer_at_once(*device, index, &envelope, &buffer)
     }
 }

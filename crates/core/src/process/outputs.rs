@@ -76,11 +76,6 @@ impl Process {
                 self.survivors().send_notes(device);
                 continue;
             }
-            if woken.parent == crate::collective::rounds::PARENT {
-                worked = true;
-                self.collectives().on_run_woken(&woken);
-                continue;
-            }
             match self.messages.requests.get(woken.parent).map(|request| &request.state) {
                 Some(State::Collective(_)) => match self.collectives().on_woken(device, woken) {
                     None => worked = true,
@@ -89,6 +84,10 @@ impl Process {
                 Some(State::Partitioned(_)) => {
                     worked = true;
                     self.parts().wake_partitioned(woken);
+                }
+                None if woken.parent == crate::collective::rounds::PARENT => {
+                    worked = true;
+                    self.collectives().on_run_woken(&woken);
                 }
                 _ => {}
             }

@@ -63,6 +63,16 @@ impl Transport for Port<'_> {
         Ok(posted)
     }
 
+    fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error> {
+        // Until the message is there the buffer holds anything.
+        buffer.with_mut(|bytes| bytes.fill(0xEE));
+        self.world.channels.entry((from, self.rank)).or_default().posted.push_back((step, buffer));
+        self.world.match_up(from, self.rank);
+        Ok(Posted::Pending)
+    }
+}
+
+impl RoundTransport for Port<'_> {
     fn leaves_at_once(&mut self, to: Rank, buffer: Buffer) -> bool {
         // An eager one does; its step is of no consequence.
         self.world.random.index(2) == 0 && {
@@ -72,14 +82,6 @@ impl Transport for Port<'_> {
             self.world.match_up(self.rank, to);
             true
         }
-    }
-
-    fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error> {
-        // Until the message is there the buffer holds anything.
-        buffer.with_mut(|bytes| bytes.fill(0xEE));
-        self.world.channels.entry((from, self.rank)).or_default().posted.push_back((step, buffer));
-        self.world.match_up(from, self.rank);
-        Ok(Posted::Pending)
     }
 }
 
@@ -126,9 +128,10 @@ impl World {
     pub(super) fn start(&mut self, schedules: &mut [Schedule], rank: Rank) {
         let schedule = &mut schedules[rank as usize];
         let is_random = matches!(self.delivery, Delivery::Random(_));
-        if is_random && schedule.is_in_rounds() && self.random.index(2) == 0 {
+        // One that is done has been run before.
+        let is_new = schedule.status() == Status::Running;
+        if is_random && is_new && schedule.is_in_rounds() && self.random.index(2) == 0 {
             self.by_rounds.insert(rank);
-            schedule.begin_rounds();
             return self.advance(schedule, rank);
         }
         schedule.start(&mut Port { world: self, rank });

@@ -134,11 +134,19 @@ fn schedules_with_several_receives_or_edges_are_not_in_rounds() {
     whole.fence();
     whole.receive(1, Buffer::virtual_of(1));
     assert!(whole.finish().is_in_rounds());
-    let mut whole = builder(&mut pool, &[false]);
-    let part = builder(&mut pool, &[false]).finish();
-    whole.append(&mut pool, part, |rank| rank);
-    whole.receive(1, Buffer::virtual_of(1));
-    assert!(!whole.finish().is_in_rounds());
+    let after = |pool: &mut coll::Pool, part: &[bool], then_receives: bool| {
+        let part = builder(pool, part).finish();
+        let mut whole = builder(pool, &[]);
+        whole.send(1, Buffer::virtual_of(1));
+        whole.append(pool, part, |rank| rank);
+        if then_receives {
+            whole.receive(1, Buffer::virtual_of(1));
+        }
+        whole.finish().is_in_rounds()
+    };
+    let pool = &mut coll::Pool::default();
+    assert!(after(pool, &[false], false) && !after(pool, &[false], true));
+    assert!(!after(pool, &[false, false], false));
 }
 
 #[test]
@@ -263,4 +271,71 @@ fn messages_of_a_round_to_one_peer_keep_their_order() {
     for (value, read) in received {
         assert_eq!(read, vec![1 + value as u8; lengths[value]]);
     }
+}
+
+/// A peer has left in order, and others are there: what is sent to it and received from it fails at once.
+#[test]
+fn an_operation_run_fails_where_a_peer_has_left() {
+    for (to, from) in [(1, 2), (2, 1)] {
+        let rail = RailCapabilities { eager_bytes_max: 100, ..RailCapabilities::default() };
+        let mut net = Net::new(3, 1, rail);
+        let (process, port) = &mut net.nodes[0];
+        process.handle_event(port, Event::PeerLeft(ProcessId(1)));
+        let mut builder = coll::Builder::new(process.schedule_pool(), false);
+        builder.receive(from, memory(vec![0; 300]).0);
+        builder.send(to, memory(vec![1; 300]).0);
+        let schedule = builder.finish();
+        let ended = process.run_collective(port, CommId::WORLD, schedule).unwrap();
+        let ended = ended.or_else(|| net.go_on(0, 10));
+        assert_eq!(ended, Some(Completion::failed(Error::Unreachable(ProcessId(1)))), "to {to}");
+        net.nothing_left();
+        let process = &mut net.nodes[0].0;
+        assert!(process.may_run_collective() && process.need_of_direct().is_none());
+    }
+}
+
+#[test]
+fn where_no_operation_is_run_a_direct_receive_is_left_alone() {
+    let mut net = Net::of_short_packets(2, 0);
+    let (process, port) = &mut net.nodes[0];
+    assert!(!process.poll_run() && process.may_run_collective());
+    let (from, tag) = (Source::Rank(1), TagSelector::Any);
+    assert_eq!(process.receive_direct(port, CommId::WORLD, memory(vec![0; 4]).0, from, tag), Ok(false));
+    assert!(!process.may_run_collective());
+    assert_eq!(process.counts().requests, 1, "the receive is under way");
+    let (process, port) = &mut net.nodes[1];
+    let _ = process.isend(port, CommId::WORLD, memory(vec![1; 4]).0, 0, 0, SendMode::Standard).unwrap();
+    net.settle();
+    let process = &mut net.nodes[0].0;
+    assert!(!process.poll_run() && process.poll_direct());
+}
+
+#[test]
+fn the_memory_of_an_operation_run_is_used_again() {
+    let mut net = Net::of_short_packets(1, 0);
+    let (process, port) = &mut net.nodes[0];
+    let mut builder = coll::Builder::new(process.schedule_pool(), false);
+    let own = builder.scratch(64);
+    builder.copy(own.part(0, 8), own.part(8, 8));
+    let ended = process.run_collective(port, CommId::WORLD, builder.finish());
+    assert_eq!(ended, Ok(Some(Completion::EMPTY)));
+    assert!(coll::Builder::new(process.schedule_pool(), false).finish().scratch_bytes() >= 64);
+}
+
+/// So a caller that waits goes on at once.
+#[test]
+fn the_end_of_a_queued_send_is_something_that_happened() {
+    let mut net = Net::of_short_packets(2, 0);
+    net.shared.borrow_mut().full_one_in = 1;
+    let (process, port) = &mut net.nodes[0];
+    let mut builder = coll::Builder::new(process.schedule_pool(), false);
+    builder.send(1, memory(vec![1; 8]).0);
+    assert_eq!(process.run_collective(port, CommId::WORLD, builder.finish()), Ok(None));
+    net.shared.borrow_mut().full_one_in = 0;
+    let (process, port) = &mut net.nodes[0];
+    assert!(process.poll_transmit(port), "the packet leaves");
+    assert!(!process.poll_run() && process.wants_transmit());
+    assert!(process.poll_transmit(port), "its end is told");
+    assert!(process.poll_run());
+    assert_eq!(process.go_on_with_run(port), Some(Completion::EMPTY));
 }

@@ -75,7 +75,9 @@ fn the_way_follows_a_crossover_that_moves() {
 fn work_of_a_collective_operation_is_not_time_of_its_messages() {
     const BYTES: usize = 20_000;
     const BINOMIAL: Choice = Choice { algorithm: Algorithm::Binomial, segment_bytes: 0 };
-    for (crossover_bytes, got) in [(2 * BYTES, 0..=12), (BYTES / 2, 88..=100)] {
+    let cases = [(2 * BYTES, 0..=12), (BYTES / 2, 88..=100)];
+    let cases = cases.into_iter().flat_map(|case| [true, false].map(|is_run| (case.clone(), is_run)));
+    for ((crossover_bytes, got), is_run) in cases {
         let rail = RailCapabilities {
             get: true,
             streams_awaited: true,
@@ -95,12 +97,21 @@ fn work_of_a_collective_operation_is_not_time_of_its_messages() {
                     let (given, result) = (Some(given), (rank == 0).then_some(result));
                     let pool = process.schedule_pool();
                     let schedule = coll::reduce(pool, context, given, result, &reducer, 0, choice).unwrap();
-                    process.collectives().awaited().start(port, CommId::WORLD, schedule).unwrap()
+                    match is_run {
+                        true => process.run_collective(port, CommId::WORLD, schedule).map(|_| None).unwrap(),
+                        false => Some(process.collectives().awaited().start(port, CommId::WORLD, schedule)),
+                    }
                 });
                 net.settle();
                 for (at, posted) in ids.into_iter().enumerate() {
-                    if let Posted::Pending(id) = posted {
-                        net.nodes[at].0.take(id).unwrap();
+                    let (process, port) = &mut net.nodes[at];
+                    match posted {
+                        Some(Ok(Posted::Pending(id))) => drop(process.take(id).unwrap()),
+                        None if process.is_running_collective() => {
+                            assert!(process.poll_run());
+                            assert_eq!(process.go_on_with_run(port), Some(Completion::EMPTY));
+                        }
+                        _ => {}
                     }
                 }
             }
