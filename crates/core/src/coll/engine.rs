@@ -230,9 +230,9 @@ impl Graph {
 /// Running by a caller that waits for the messages of each round, of a schedule that
 /// [is in rounds](Graph::is_in_rounds). No step is released: a round ends when its messages have.
 impl Graph {
-    /// Issues the steps of the next round of a schedule that has not been run before: sends that leave at once
-    /// and work in memory, the receive, and the other sends, which so know that there is one. `false`: there is
-    /// no round left. All messages of the one before have [ended](Self::end_message).
+    /// Issues the steps of the next round of a schedule that has not been run before: sends that leave at
+    /// once and work in memory, the receive, and the other sends, which so know that there is one. `false`:
+    /// there is no round left. All messages of the one before have [ended](Self::end_message).
     ///
     /// # Errors
     /// Why a message cannot be sent or received. Those of the round that were issued may be under way.
