@@ -46,7 +46,7 @@ impl Collectives<'_> {
         let span = self.next_span(comm)?;
         let failure = self.messages.lost_member(&span.group);
         self.own.rounds = Some(Rounds { schedule, span, failure });
-        Ok(self.run_rounds(device))
+        Ok(self.go_on_with_run(device))
     }
 
     /// See [`Process::poll_run`](crate::Process::poll_run).
@@ -62,14 +62,10 @@ impl Collectives<'_> {
     }
 
     /// See [`Process::go_on_with_run`](crate::Process::go_on_with_run).
+    ///
+    /// What it does next is not timed with the messages that have ended: these have been cleared away where
+    /// they ended, in `poll_transmit`.
     pub(crate) fn go_on_with_run<D: Device>(&mut self, device: &mut D) -> Option<Completion> {
-        // What it does next is not to be timed with the messages that have ended.
-        self.messages.transfers.clear_away(device);
-        self.run_rounds(device)
-    }
-
-    /// Runs rounds until messages of one are under way.
-    fn run_rounds<D: Device>(&mut self, device: &mut D) -> Option<Completion> {
         let Rounds { schedule, span, failure } = self.own.rounds.as_mut().expect("an operation is run");
         while failure.is_none() {
             let carrier = Carrier { messages: self.messages, device, span, parent: PARENT, is_awaited: true };

@@ -335,6 +335,18 @@ fn eager_messages_follow_a_crossover_that_moves() {
     }
 }
 
+#[test]
+fn a_synchronous_message_is_not_measured() {
+    let mut net = two_that_learn_eager(false);
+    let (process, port) = &mut net.nodes[0];
+    let (source, target) = (memory(vec![1; 18_000]).0, memory(vec![0; 18_000]).0);
+    let _send = process.isend(port, CommId::WORLD, source, 1, 0, SendMode::Synchronous).unwrap();
+    let (process, port) = &mut net.nodes[1];
+    let _receive = process.irecv(port, CommId::WORLD, target, ANY.0, ANY.1).unwrap();
+    net.settle();
+    assert_eq!(net.shared.borrow().gets_count, 1, "above the limit it does not go eagerly");
+}
+
 /// A message that finds the device full on the short way goes the long one, and counts once.
 #[test]
 fn the_short_way_leaves_a_trial_to_the_long_one() {

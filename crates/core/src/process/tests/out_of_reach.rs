@@ -106,6 +106,19 @@ fn a_receive_from_a_process_never_reached_ends() {
 }
 
 #[test]
+fn one_rail_of_a_link_is_up_while_another_is_not() {
+    let mut lonely = Lonely::new();
+    let _receive = lonely.receive(Source::Rank(2));
+    lonely.report(2, true);
+    lonely.run(at(1), at(2));
+    let (process, port) = lonely.port();
+    process.handle_event(port, Event::RailDown(Rail(1), ProcessId(2)));
+    let links = &process.messages().links;
+    let link = links.get(links.index_of(ProcessId(2)).expect("it is known"));
+    assert_eq!([Rail(0), Rail(1), Rail(2)].map(|rail| link.is_up(rail)), [true, false, false]);
+}
+
+#[test]
 fn any_source_is_served_by_one_that_is_reached() {
     let mut lonely = Lonely::new();
     let receive = lonely.receive(Source::Any);
