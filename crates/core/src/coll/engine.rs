@@ -231,8 +231,9 @@ impl Graph {
 /// [is in rounds](Graph::is_in_rounds). No step is released: a round ends when its messages have.
 impl Graph {
     /// Issues the steps of the next round of a schedule that has not been run before: sends that leave at
-    /// once and work in memory, the receive, and the other sends, which so know that there is one. `false`:
-    /// there is no round left. All messages of the one before have [ended](Self::end_message).
+    /// once, the receive, the other sends, which so know that there is one, and work in memory, while these
+    /// are under way. `false`: there is no round left. All messages of the one before have
+    /// [ended](Self::end_message).
     ///
     /// # Errors
     /// Why a message cannot be sent or received. Those of the round that were issued may be under way.
@@ -251,16 +252,22 @@ impl Graph {
                 Action::Send { .. } if put_off.is_some() => {}
                 Action::Send { to, buffer } if transport.leaves_at_once(to, buffer) => {}
                 Action::Send { .. } => put_off = Some(at),
-                Action::Copy { .. } | Action::Reduce { .. } => self.act_in_round(at, transport)?,
+                Action::Copy { .. } | Action::Reduce { .. } => {}
             }
         }
+        let end = self.state.cursor;
         receive.map_or(Ok(()), |at| self.act_in_round(at, transport))?;
-        for at in put_off.unwrap_or(self.state.cursor)..self.state.cursor {
+        for at in put_off.unwrap_or(end)..end {
             if matches!(self.steps[at as usize].action, Action::Send { .. }) {
                 self.act_in_round(at, transport)?;
             }
         }
-        Ok(self.state.cursor > first)
+        for at in first..end {
+            if matches!(self.steps[at as usize].action, Action::Copy { .. } | Action::Reduce { .. }) {
+                self.act_in_round(at, transport)?;
+            }
+        }
+        Ok(end > first)
     }
 
     fn act_in_round(&mut self, at: u32, transport: &mut impl Transport) -> Result<(), Error> {

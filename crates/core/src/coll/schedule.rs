@@ -94,7 +94,8 @@ pub(super) struct Edge {
 }
 
 /// A collective operation of one process, made by a [`Builder`]. It has all methods of its [`Graph`], which
-/// stays where it is when the schedule is handed on: each copy of it took 30 ns.
+/// stays where it is when the schedule is handed on: its copies on the way took a tenth of a microsecond and
+/// more.
 #[derive(Debug, Default)]
 pub struct Schedule(Box<Graph>);
 
