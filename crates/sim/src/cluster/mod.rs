@@ -348,7 +348,6 @@ enum DirectReceive {
     /// Its caller has not been told yet.
     Over(Completion),
     WaitingInRound,
-    RoundOver,
 }
 
 /// Memory for messages whose data matter, by size; used again when an operation has ended.
@@ -580,10 +579,11 @@ impl Run {
         if *direct == DirectReceive::Waiting && process.poll_direct() {
             *direct = DirectReceive::Over(*process.direct_completion());
         }
-        if *direct == DirectReceive::WaitingInRound && process.poll_run() {
-            *direct = DirectReceive::RoundOver;
-        }
-        let is_over = matches!(direct, DirectReceive::Over(_) | DirectReceive::RoundOver);
+        let is_over = match direct {
+            DirectReceive::Over(_) => true,
+            DirectReceive::WaitingInRound => process.poll_run(),
+            DirectReceive::None | DirectReceive::Waiting => false,
+        };
         2 * process.completion_count() + u64::from(is_over)
     }
 

@@ -363,12 +363,11 @@ impl Mpi {
     fn go_on_with_run(&self) -> Poll<Completion> {
         self.look(|world, rank| {
             let World { processes, fabric, direct, .. } = world;
-            let (process, direct) = (&mut processes[rank], &mut direct[rank]);
+            let process = &mut processes[rank];
             // The messages of a round may have ended where it began.
-            while *direct == DirectReceive::RoundOver || process.poll_run() {
-                *direct = DirectReceive::WaitingInRound;
+            while process.poll_run() {
                 if let Some(completion) = process.go_on_with_run(&mut Nic { fabric, me: rank as u32 }) {
-                    *direct = DirectReceive::None;
+                    direct[rank] = DirectReceive::None;
                     return Poll::Ready(completion);
                 }
             }
